@@ -30,7 +30,7 @@ SPECIAL: Mapping[str, Mapping[str, Compared]] = {
     "memory_swap": {"swap": special_quantities.swap},
     "mystery": {"regime": special_quantities.regime},
     "rnn": {"step": special_quantities.steps},
-    "strassen": {"error": special_quantities.errors, "published": special_quantities.published},
+    "strassen": {"error": special_quantities.errors},
 }
 """What one experiment alone can be compared by."""
 
@@ -76,7 +76,7 @@ def compare(
         - a quantity of one experiment: "classes" of "block" (time by class of operators), "payback" of "compiled" (the
           calls after which compiling has paid), "data" of "gemm" (random numbers against zeros), "regime" of "mystery",
           "step" of "rnn" (cuDNN's time step over ours), "swap" of "memory_swap" (what another memory gains), "error"
-          and "published" of "strassen" (the error of each level; the source's table).
+          of "strassen" (the error of each level).
     truth : str
         The line that the others are compared with.
     at : mapping of str, optional

@@ -1,4 +1,4 @@
-"""Exercise 07-slow-line: which of four products of a language model is slow, and what would mend it."""
+"""Exercise 07c-slow-line: which of four products of a language model is slow, and what would mend it."""
 
 from collections.abc import Mapping
 from functools import cache
@@ -26,7 +26,7 @@ def model_lines() -> dict[str, tuple[int, int, int]]:
 
 
 def padded(answers: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """What exercise 07-slow-line says of a vocabulary of so many words: those to spare, and the predicted gain.
+    """What exercise 07c-slow-line says of a vocabulary of so many words: those to spare, and the predicted gain.
 
     >>> padded({"line": "head", "words": 50264})[0]["spare"]
     7

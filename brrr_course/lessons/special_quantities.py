@@ -7,7 +7,6 @@ from contextlib import suppress
 from brrr.core import units
 from brrr.core.errors import ArgumentError, NotRecordedError
 from brrr.core.measurement import Measurement
-from brrr.gpu.datasheet import hardware
 from brrr_course.experiments import memory_swap
 from brrr_course.experiments.block import AS_BERT, CLASSES, flop
 from brrr_course.experiments.compiled import FIRST_CALLS
@@ -17,9 +16,7 @@ from brrr_course.experiments.mystery import regime_of
 from brrr_course.experiments.mystery import times as program_times
 from brrr_course.experiments.rnn import MAIN, At, place, step
 from brrr_course.lessons.comparison import Subject
-from brrr_course.lessons.layer_model import Layer
 from brrr_course.lessons.rnn_data import both_steps
-from brrr_course.lessons.speedup_table import OVER_FUSION, published_part
 from brrr_course.lessons.strassen_levels import grown, kinds_of, sizes_with_errors
 from brrr_course.lessons.waiting import Comparison
 from brrr_course.nouns.source import Evidence, Source
@@ -189,43 +186,3 @@ def errors(subject: Subject) -> Comparison:
     first, (_, error) = next(iter(found.items()))
     header = ("product", f"error, {level} levels over none", "per level", "speed over none")
     return subject.table(f"At size {size}, {first}: {subject.judged(error)}.", header, rows)
-
-
-# ---------------------------------------------------------------------------------------------------------------------
-# What the source saw of Strassen in its network of 8 layers, beside a guess and beside what counting says.
-
-BADGE = "PUBLISHED · NVIDIA GTX 1070 · PyTorch 1.7.1; in brackets COUNTED from tiles, bytes and the datasheet's rates"
-LAYERS, BATCHES, HIDDEN = 8, (2, 32, 64, 128), (1024, 4096)
-BEST = (128, 4096)
-"""Batch and hidden size that the guess is about."""
-
-
-def published(subject: Subject) -> Comparison:
-    """The factor at the source's best point, then a part of its table, each cell beside what counting says."""
-    said = subject.judged(published_gain(*BEST), "published")
-    header = ("batch", *(f"hidden {size}" for size in HIDDEN))
-    rows = tuple((str(batch), *(_cell(batch, size) for size in HIDDEN)) for batch in BATCHES)
-    return Comparison(f"{said}. {LAYERS} layers with one level, as fast as without:", header, rows, BADGE)
-
-
-def published_gain(batch: int, hidden: int) -> float:
-    """The source's network with Strassen over the same with bias and ReLU fused.
-
-    >>> round(published_gain(128, 4096), 2)
-    1.53
-    """
-    return published_part("strassen").ways[OVER_FUSION][LAYERS, batch, hidden]
-
-
-def counted_gain(batch: int, hidden: int) -> float:
-    """The same of one layer by counting alone.
-
-    >>> round(counted_gain(128, 4096), 2), round(counted_gain(2, 4096), 2)
-    (1.46, 0.57)
-    """
-    plain, level = (Layer(batch, hidden, strassen, hardware("gtx-1070")) for strassen in (False, True))
-    return plain.time_s / level.time_s
-
-
-def _cell(batch: int, hidden: int) -> str:
-    return f"{units.ratio(published_gain(batch, hidden))} ({units.ratio(counted_gain(batch, hidden))})"

@@ -111,7 +111,7 @@ factory()
 check("00-launches", microseconds=...)
 
 # %% [markdown] tags=["your-turn"]
-# ## Your turn: kernels of any length
+# ## More: kernels of any length
 #
 # `finished` gets two lists: how long each launch takes the host, and how long each kernel runs. It should return the time at which
 # the last kernel is done. But it has a bug: it lets kernels run before they are launched. Fix it, then write `finished=finished`.

@@ -195,7 +195,7 @@ explore("matmul", at={"size": 1024}, lines=["cpu", "transfers", "synchronized", 
 check("01-events", call_us=..., extra_us=...)
 
 # %% [markdown] tags=["your-turn"]
-# ## Your turn: build the timer
+# ## More: build the timer
 #
 # Return the seconds that one `call()` takes. The first `call()` also sets things up. `event()` puts an event into the queue;
 # `start.elapsed(end)` gives the seconds between two events, once `synchronize()` has waited for them. Then write `timer=timer`.

@@ -155,7 +155,7 @@ explore(
 check("02-sines", sines=...)
 
 # %% [markdown] tags=["your-turn"]
-# ## Your turn: fewer transfers
+# ## More: fewer transfers
 #
 # `process` gets a list of small arrays. It takes the sine of each four times, and returns a list of the results. `gpu.send(array)`
 # copies an array to the GPU's memory, `gpu.sin(numbers)` computes with what is there, `gpu.fetch(numbers)` copies it back. The results

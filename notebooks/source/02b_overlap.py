@@ -183,7 +183,7 @@ explore("overlap", at={"elements": 2**26, "sines": 40}, show={"speedup": gains, 
 check("02b-chunks", enough=..., best=...)
 
 # %% [markdown] tags=["your-turn"]
-# ## Your turn: fix the pipeline
+# ## More: fix the pipeline
 #
 # This one works on one chunk after the other. Make the streams overlap. Each stream has `submit(chunk, buffer)`, which launches its
 # work; `record()`, which returns an event; `wait(event)` for the stream to wait (`wait(None)` does nothing); and `synchronize()`

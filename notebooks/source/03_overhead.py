@@ -158,7 +158,7 @@ display(scaling_test("scaling", 1, variant="chain"), scaling_test("scaling", 16,
 check("03-ahead", elements=...)
 
 # %% [markdown] tags=["your-turn"]
-# ## Your turn: fewer kernels
+# ## More: fewer kernels
 #
 # This loop brings each row of `x` to mean 0 and standard deviation 1. Its result is right, but it launches four kernels for every row.
 # Make it at least three times as fast. Then write `quiet=quiet`.

@@ -166,7 +166,7 @@ ridge_by_generation()
 check("04-knee", intensity=..., repeat=...)
 
 # %% [markdown] tags=["your-turn"]
-# ## Your turn: two slips
+# ## More: two slips
 #
 # The article behind this lesson calculates: *a 32-bit float has 8 bytes*. And if the code runs `iterations` times per second
 # on N elements, *the bandwidth achieved is `bytes * 2 * N / iterations`, the FLOP/s are `N * repeat / iterations`*.

@@ -151,7 +151,7 @@ explore("working_set", at=near, lines=["copy", "read", "torch copy"], show="rate
 check("04b-little", bytes_in_flight=..., loads=...)
 
 # %% [markdown] tags=["your-turn"]
-# ## Your turn: let neighbours read neighbours
+# ## More: let neighbours read neighbours
 #
 # A warp of 32 threads reads 512 floats in 16 steps. `place(thread, step)` says which float a thread reads. Here each thread has
 # a stretch of its own: natural on a CPU, and expensive here. Fix it: read every float once, with as few sectors as possible. Then

@@ -57,8 +57,8 @@ compare(g, "pseudo_linear_flaws", over_linear, of="speed-up", at=flawed)
 # layer itself, and hide much of the difference. The stray `+ x` is work that only `pseudo` does. So a speed-up is true only of what was
 # timed.
 #
-# At width 256 all lines lie near one or below it: both layers are [[overhead-bound]]. The host needs about as long for one call of
-# `Linear` as for the two operators of the clean `pseudo`.
+# At width 256 all lines lie near one or below it: both layers are [[overhead-bound]]. The [[host overhead]] of one call of `Linear` is about
+# that of the two operators of the clean `pseudo`.
 
 # %% [markdown] tags=["guess"]
 # ## Guess: the clean benchmark
@@ -75,7 +75,6 @@ w = guess("At width 8192, pseudo is faster than Linear by a factor of ...", unit
 # %% tags=["run"]
 speedups = {
     "pseudo eager": "linear eager",
-    "pseudo compile": "linear eager",
     "pseudo graph": "linear eager",
     "pseudo triton": "linear eager",
 }
@@ -103,14 +102,7 @@ compare(w, "pseudo_linear", speedups, of="speed-up", at=wide)
 # period('pseudo-triton') / sheet('memory_bytes_per_s') is 0.84 to 0.87; flop('linear-eager') / period('linear-eager') /
 # sheet('fp32') is 0.72 to 0.78 -->
 #
-# **Why is eager so much lower?** It moves each element four times: the result of its first kernel goes to memory and back. As one
-# kernel (by Triton or `torch.compile`) it moves twice. That explains a factor of two. The measured one is nearly three, since torch
-# <!-- so pseudo_linear: at(width=8192, batch=32768, direction='forward'); period('pseudo-eager') /
-# period('pseudo-triton') is 2.8 to 3 -->
-# is slow at combining a matrix with a row (lesson 05).
-#
-# At the left end the fused layers start lowest: they alone wait for the host ([[host overhead]]), because launching one fused kernel costs
-# the host more than launching two operators. The other layers keep the GPU busy, so a graph gains them little.
+# **Why is eager lower?** Its two kernels move each element four times, one fused kernel twice. That is fusion, and lesson 05's.
 #
 # </details>
 #
@@ -129,27 +121,8 @@ compare(w, "pseudo_linear", speedups, of="speed-up", at=wide)
 # The thread guessed that a clever algorithm saves `Linear` multiplications. The claims below test that.
 
 # %% [markdown] tags=["explore"]
-# ## Explore: few rows, many rows, and the way back
+# ## Explore: from which width on does the host not matter?
 #
-# The same layers as a rate: bytes that must move, per second. Move the batch, and turn on the backward pass. Which way of running
-# comes near the memory's bandwidth, and where does none?
-#
-# <details><summary>Answer</summary>
-#
-# - With 32768 rows the fused layers come near it from width 1024 on. Eager never gets a third of it, with or without a CUDA Graph.
-# <!-- so pseudo_linear: at(batch=32768, direction='forward'); rates = [8 * 32768 * keys(period(way)) / period(way) for
-# way in ('pseudo-eager', 'pseudo-graph')]; rates < sheet('memory_bytes_per_s') / 3 -->
-# - With 128 rows none comes near it up to width 8192: there is too little work.
-# - With the backward pass there is more to launch, so the fused layers need more width, unless a graph launches them.
-# - One point (fused, graph, width 128) is above the datasheet: its arrays fit into the [[L2]] cache.
-#
-# </details>
-
-# %% tags=["explore"]
-lines = ["pseudo eager", "pseudo compile", "pseudo graph", "pseudo triton", "pseudo triton graph"]
-explore("pseudo_linear", at=wide, lines=lines, show="rate", title="How near to the memory's bandwidth?")
-
-# %% [markdown] tags=["explore"]
 # With 2048 rows, from which width on does a CUDA Graph gain less than a twentieth? `find_transition` bisects; what it
 # calls *open* is too close to tell:
 
@@ -169,7 +142,7 @@ print(find_transition("pseudo_linear", "width", graph_pays, at=rest, source="rec
 check("04c-ridge", width=..., speedup=...)
 
 # %% [markdown] tags=["your-turn"]
-# ## Your turn: fix the benchmark
+# ## More: fix the benchmark
 #
 # It should time `x * weight + bias`, and nothing else. The functions that it is given only record that they
 # were called, so nothing runs on a GPU. Fix it, then write `benchmark=benchmark`.

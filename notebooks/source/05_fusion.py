@@ -178,7 +178,7 @@ explore(
 check("05-transformer", flop=..., nbytes=..., share=...)
 
 # %% [markdown] tags=["your-turn"]
-# ## Your turn: three passes as one
+# ## More: three passes as one
 #
 # `gated` computes `relu(x + b) * g`, one operator after the other. `memory.read(name, i)` and `memory.write(name, i, value)` are counted.
 # Rewrite it so that it makes the same "y" with as few of them as possible. Then write `gated=gated`.

@@ -184,7 +184,7 @@ except LineError as error:
 check("05b-bytes", eager=..., fused=...)
 
 # %% [markdown] tags=["your-turn"]
-# ## Your turn: fuse three operators in Triton
+# ## More: fuse three operators in Triton
 #
 # `fused(x, scale, r)` should return `torch.relu(x * scale + r)` in one kernel, for arrays of any size; `scale` is a number. This kernel
 # multiplies `x` by `scale` and stores it. Three things are missing: the mask, `r`, and the ReLU, which is `tl.maximum(value, 0.0)`.

@@ -15,7 +15,7 @@
 # which of PyTorch's own tools gets rid of it?**
 
 # %% tags=["setup", "question"]
-from brrr_course import check, claims, compare, drawing, explore, factory, guess, timeline
+from brrr_course import check, claims, compare, explore, factory, guess, timeline
 
 factory("overhead")
 
@@ -136,20 +136,11 @@ compare(g, "mlp", rewrites, of="speed-up", at=at)
 # <!-- so mlp: at(layers=8, batch=2, hidden=128); 1 - host('pycuda') / host('module') is 0.37 to 0.43; (host('module') -
 # host('functional')) / (host('module') - host('pycuda')) is 0.45 to 0.55 -->
 #
-# The article of 2021 behind this experiment found a **divide**: from some width on, the rewrite gains little. Left: its GTX 1070;
-# right: your data. They are two machines: compare shapes, not heights. Shaded: from there on, the rewrite keeps less than half of its
-# best gain.
-#
-# The H200 has no divide at batch 16: the gain falls at 2048 and comes back at 4096. The dotted line shows why. It compares both
-# <!-- so mlp: at(layers=8, batch=16); gain = period('module') / period('pycuda-fused'); [gain[hidden] for hidden in
-# (1024, 4096)] > gain[2048] -->
-# programs *inside CUDA Graphs*, where only kernels count. At 4096 the rewrite gains no more than the dotted line: the host is hidden,
+# The article of 2021 behind this experiment found a **divide**: from some width on the rewrite gains little, for the host is hidden. The
+# H200 is done sooner than the article's GPU, so its divide is farther right. At batch 16 and hidden 4096 the rewrite gains no more than it
+# gains *inside a CUDA Graph*, where only kernels count: faster kernels are all that is left.
 # <!-- so mlp: at(layers=8, batch=16, hidden=4096); period('module') / period('pycuda-fused') <= period('graph') /
 # period('pycuda-graph') -->
-# and faster kernels are all that is left. (The claim below averages over all batches: then the divide is at 4096.)
-
-# %% tags=["explain"]
-drawing("mlp-divide", batch=16, layers=8)
 
 # %% [markdown] tags=["explore"]
 # ## Explore: where does it stop mattering?
@@ -183,14 +174,14 @@ explore(
 # ## Your turn: where is the divide?
 #
 # Launching a layer costs the host 20 µs, say. With few rows, the GPU's time for a layer is that of reading its hidden × hidden
-# float32 weights. *Calculate* the hidden size at which both take equally long: on the GTX 1070 at 256 GB/s, and on the H200 at
-# 4.2 TB/s. Where does the drawing have the GTX 1070's divide, and does its axis reach as far as your H200's?
+# float32 weights. *Calculate* the hidden size at which both take equally long: on the article's GTX 1070 at 256 GB/s, and on the H200 at
+# 4.2 TB/s. From which width on does a graph gain little in the figure above?
 
 # %% tags=["your-turn", "exercise:06-divide", "calculates"]
 check("06-divide", gtx1070=..., h200=...)
 
 # %% [markdown] tags=["your-turn"]
-# ## Your turn: what breaks a capture?
+# ## More: what breaks a capture?
 #
 # This network scales a layer back when its outputs grow too large. It is correct, but cannot be captured: a capture only notes down
 # launches, so Python cannot read a result or branch on one. Fix it so that the results stay the same, then write `network=network`. It

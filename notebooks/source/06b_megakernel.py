@@ -169,7 +169,7 @@ explore(
 check("06b-floor", weight_bytes=..., memory_us=..., barriers_us=...)
 
 # %% [markdown] tags=["your-turn"]
-# ## Your turn: which block waits for which?
+# ## More: which block waits for which?
 #
 # Four clusters of eight blocks: cluster 0 has blocks 0 to 7, and so on. Each cluster has rows of its own, and its blocks share the
 # columns. `waits_for(block, layer)` says which blocks a block waits for before it computes a layer. This one waits for all: a grid

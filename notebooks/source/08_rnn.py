@@ -171,7 +171,7 @@ explore("rnn_ladder", at=half, lines=some, sliders=["batch", "cell"], values={"b
 check("08-floor", weight_bytes=..., seconds=..., batch=...)
 
 # %% [markdown] tags=["your-turn"]
-# ## Your turn: eight matmuls, or fewer
+# ## More: eight matmuls, or fewer
 #
 # `gates` makes four gates by eight matmuls per step. `w` and `u` are lists of four weights each. Do it with two matmuls
 # or one: `stack` runs once and may arrange the weights as you like; `gates` runs at each step and must not move them. Then write `stack=stack, gates=gates`.

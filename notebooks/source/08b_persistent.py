@@ -160,7 +160,7 @@ explore(
 check("08b-step", state_bytes=..., seconds=..., batch=...)
 
 # %% [markdown] tags=["your-turn"]
-# ## Your turn: when to stop
+# ## More: when to stop
 #
 # Up to which batch should a program keep the weights on the chip? `step_times` has the seconds per step by batch, for our kernel and
 # for cuDNN's fastest way (padded ones included). Write `until(ours, theirs)` for two such tables: the largest batch up to

@@ -61,43 +61,15 @@ compare(g, "strassen", levels, of="speed-up", size=8192)
 #
 # </details>
 #
+# **Faster than the peak?** The *actual* rate counts the FLOP that were done, 7/8 of the textbook's per level, and stays below the peak. The
+# [[effective rate]] counts what you asked for, 2n³, and may be above it: levels raise the roof where matrices are
+# large, and lower it where they are small and the sums weigh most.
+#
 # Here is a level with whole numbers. The columns in the middle are what it adds: sums and products that are written to memory and
 # read again.
 
 # %% tags=["explain"]
 drawing("strassen-flow", step=12)
-
-# %% [markdown] tags=["guess"]
-# ## Guess: more than 8/7
-#
-# The article behind this lesson put Strassen into a network of 8 linear layers. Between two layers it fused everything into one
-# kernel: the sums *after* the first, bias, ReLU, and the sums *before* the second. Its GPU was a GTX 1070 with 15
-# [[multiprocessor|multiprocessors]]; its best result was at batch 128, hidden size 4096. How much faster than a fused network
-# without Strassen?
-
-# %% tags=["guess"]
-s = guess("There, one level made the fused network faster by a factor of ...", unit="x")
-
-# %% tags=["run"]
-drawing("strassen-tiles", unlock=s)
-
-# %% tags=["compare"]
-compare(s, "strassen", of="published")
-
-# %% [markdown] tags=["explain"]
-# Counting tiles and bytes (in brackets) names the winner in seven of eight cells, but does not explain the lowest numbers, at batch 32.
-# (The drawing counts tiles alone, so its factor is a little higher.)
-#
-# **Why more than 8/7? Fuller [[wave|waves]].** In the drawing, the one matmul has 32 [[tile|tiles]]: two full waves on 15
-# multiprocessors, and a third wave with two tiles, which takes just as long ([[wave quantisation]]). The seven have smaller tiles and
-# fill their waves better. That part of the gain is not Strassen's: better tiles alone would bring it.
-#
-# **Why less than 1? More weights.** With few rows, a matmul waits for its weights. A level reads seven sums, each a quarter of the
-# size: 7/4 of the bytes.
-#
-# **Faster than the peak?** The *actual* rate counts the FLOP that were done, 7/8 of the textbook's per level, and stays below the peak. The
-# [[effective rate]] counts what you asked for, 2n³, and may be above it: levels raise the roof where matrices are
-# large, and lower it where they are small and the sums weigh most.
 
 # %% [markdown] tags=["explore"]
 # ## Explore: where does a level pay off?
@@ -121,9 +93,8 @@ compare(s, "strassen", of="published")
 # [span(f'sgemm-strassen-{level}-prepared', size=4097) / span(f'sgemm-strassen-{level}-prepared', size=4096) for level
 # in (1, 2, 3)] is 1.03 to 1.07 -->
 #
-# In the article's network one level makes it slower (the claim *One level of fused Strassen ...* below): by counting, the H200's waves are
-# full without it. All
-# points: `from brrr_course import speedup_table`, then `speedup_table("strassen")`.
+# In a network, a level also changes the waves, and reads 7/4 of the weights (`docs/strassen.md` in the repository). There it makes the H200
+# slower: see the last claim below.
 #
 # </details>
 
@@ -152,7 +123,7 @@ def crossing(classical, strassen):
 check("09-crossover", sizes=..., crossing=...)
 
 # %% [markdown] tags=["your-turn"]
-# ## Your turn: one wrong sign
+# ## More: one wrong sign
 #
 # The drawing with whole numbers shows the products M1 to M7. `recombine` adds them up to the four blocks of the result, but one sign is
 # wrong. C12 is right: M3 + M5 = A11 (B12 - B22) + (A11 + A12) B22 = A11 B12 + A12 B22, as A11 B22 cancels. Write out the
@@ -184,9 +155,9 @@ claims("09")
 #
 # - A Strassen level saves an eighth of the arithmetic and adds passes over memory, so it pays off on large matrices only.
 # - An effective rate above the peak beats no hardware: fewer operations were done.
-# - A gain above 8/7 per level has another cause too, such as fuller waves or another kernel of the library.
+# - A gain above 8/7 per level has another cause too, such as another kernel of the library.
 #
-# Terms: [[Strassen level]], [[effective rate]], [[memory-bound]], [[tensor core]], [[wave]].
+# Terms: [[Strassen level]], [[effective rate]], [[memory-bound]], [[tensor core]], [[arithmetic intensity]].
 
 # %% [markdown] tags=["work"]
 # ## At work

@@ -155,7 +155,7 @@ drawing("strassen-frontier")
 check("09b-terms", terms=..., products=..., faster=...)
 
 # %% [markdown] tags=["your-turn"]
-# ## Your turn: scale, multiply, scale back
+# ## More: scale, multiply, scale back
 #
 # `scaled(a, b, multiply)` should return `a @ b`, with one call of `multiply`, a fast matmul that loses small rows' digits. This version
 # returns something else, and its scaling hardly helps. Fix both, and answer `scaled=scaled`.

@@ -172,7 +172,7 @@ explore(
 check("10-peak", flop=..., share=..., at_most=...)
 
 # %% [markdown] tags=["your-turn"]
-# ## Your turn: the rule as a function
+# ## More: the rule as a function
 #
 # Write `regime(eager, graph, half, double)`: four times in, one of the four words out, by the rule of the three programs. A gain counts
 # from a factor of 1.3 on, and twice the batch is free up to a factor of 1.15.
@@ -224,7 +224,7 @@ claims("10")
 # ## Next
 #
 # [12 · What does torch.compile remove, and how does it come back?](12_compile.ipynb) Side roads: [10b · What does a
-# faster memory buy?](10b_memory_swap.ipynb), [13 · When do fewer bits help?](13_fewer_bits.ipynb),
-# [14, two GPUs](14_two_gpus.ipynb)
+# faster memory buy?](10b_memory_swap.ipynb), [13 · When do weights in fewer bits help?](13_fewer_bits.ipynb),
+# [14 · When are two GPUs faster than one?](14_two_gpus.ipynb)
 #
 # Back: [07 · What does one more column cost?](07_gemm_shapes.ipynb)

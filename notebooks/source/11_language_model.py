@@ -150,7 +150,7 @@ explore(
 check("11-cache", token_bytes=..., readers=...)
 
 # %% [markdown] tags=["your-turn"]
-# ## Your turn: make the step capturable
+# ## More: make the step capturable
 #
 # Behind the model comes this: choose each reader's most likely word, write it into the text, move on. A CUDA Graph cannot hold it:
 # `.item()` waits for the GPU, and the graph would use the same column for ever. `logits` is (readers, words), `text` (readers, length);

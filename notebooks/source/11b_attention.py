@@ -161,7 +161,7 @@ compare(None, "attention", ["naive", "flash", "cudnn"], of="memory", at={**plain
 check("11b-bytes", matrix_bytes=..., times=...)
 
 # %% [markdown] tags=["your-turn"]
-# ## Your turn: an online softmax
+# ## More: an online softmax
 #
 # `update` gets what is known of one query (maximum `m`, sum `total`, `result` so far) and a tile: its scores, and a row of `values` for
 # each. It returns the new three. In the end `result / total` should be the query's result. This one is right only as long as the maximum

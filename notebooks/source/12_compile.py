@@ -171,7 +171,7 @@ explore("recompiles", at={"call": 2}, lines=told, sliders=["call"], versus={"cal
 check("12-payback", steps=..., lost_s=...)
 
 # %% [markdown] tags=["your-turn"]
-# ## Your turn: one graph
+# ## More: one graph
 #
 # `step` scales numbers back if their root mean square is above 1. It is right, but `torch.compile` makes several graphs of it. *Fix* it until
 # one is left, then write `step=step`.

@@ -1,6 +1,6 @@
 # ---
 # jupyter:
-#   readme: {short: 'fewer bits', asks: 'when do TF32, bf16, fp8, int8 and int4 help?', before: '04, 07, 10'}
+#   readme: {short: 'stored bits', asks: 'when do weights in int8 and int4 help?', before: '04, 07, 10'}
 #   brrr:
 #     leaves: '10'
 #     recorded: h100
@@ -8,17 +8,16 @@
 # ---
 
 # %% [markdown] tags=["question"]
-# # 13 · When do fewer bits help?
+# # 13 · When do weights in fewer bits help?
 #
 # Side road. Read 04, 07 and 10 first.
 #
-# A number takes 32 bits in float32, 16 in bf16, 8 in [[fp8]]. Fewer bits are fewer bytes, and tensor cores multiply them faster. With
-# [[quantisation]] to int8 or int4 numbers share a scale; in [[weight-only quantisation]] the activations stay in bf16.
+# A number takes 32 bits in float32, 16 in bf16, 8 in [[fp8]]. Fewer bits are fewer bytes. With [[quantisation]] to int8 or int4 numbers
+# share a scale. In [[weight-only quantisation]] only the weights are stored so, and the activations stay in bf16.
 #
-# **Why did fp8 not make my model twice as fast, why are my quantised weights slower, and why does TF32 change nothing?**
+# **Weights of a quarter of the bytes: when is the layer faster, and why is mine slower?**
 
 # %% tags=["setup", "question"]
-import torch
 from brrr_course import check, claims, compare, drawing, explore, guess
 
 # %% [markdown] tags=["guess"]
@@ -38,7 +37,7 @@ g = guess("With one token, int4 weights make the layer ... times as fast as bf16
 
 # %% tags=["run"]
 one = {"tokens": 1, "width": 8192, "inputs": "ordinary"}
-lines = ["float32", "tf32", "bf16", "fp8", "int4"]
+lines = ["float32", "bf16", "fp8", "int4"]
 explore(
     "bits",
     at=one,
@@ -50,19 +49,21 @@ explore(
 )
 
 # %% tags=["compare"]
-pairs = {"int4": "bf16", "fp8": "bf16", "bf16": "float32", "tf32": "float32"}
-compare(g, "bits", pairs, of="speed-up", at=one)
+compare(g, "bits", {"int4": "bf16", "fp8": "bf16", "bf16": "float32"}, of="speed-up", at=one)
 
 # %% [markdown] tags=["explain", "yours"]
-# **Your explanation.** TF32 has a roof seven times as high as float32. Why does bf16 gain here, and TF32 not? Double-click here
-# <!-- so bits: sheet('tf32') / sheet('fp32') is 6.3 to 7.7 -->
-# and write two sentences.
+# **Your explanation.** int4 weights have about a quarter of bf16's bytes. Why does the layer take more than a quarter of the time?
+# Double-click here and write two sentences.
 
 # %% [markdown] tags=["explain"]
 # <details><summary>Our explanation</summary>
 #
 # In bf16 each weight of 2 bytes is used for one multiply-add: 1 FLOP per byte, far below the ridge point: [[memory-bound]]. Only bytes
-# count. TF32 is a way to *multiply*: in memory the numbers are float32.
+# count, and int4 has nearly four times fewer, scales and zeros included. But reaching the bandwidth is up to the kernel: bf16's
+# <!-- so bits: at(tokens=1, width=8192, inputs='ordinary'); bytes('bf16') / bytes('int4') is 3.7 to 3.8; bytes('bf16') /
+# busy('bf16') / sheet('memory_bytes_per_s') > 0.8; bytes('int4') / busy('int4') / sheet('memory_bytes_per_s') is 0.45 to
+# 0.6 -->
+# reads at most of it, int4's at about half. It has few bytes to keep under way, and widens each weight on top.
 #
 # </details>
 #
@@ -71,88 +72,44 @@ compare(g, "bits", pairs, of="speed-up", at=one)
 # More tokens move the point to the right, as each weight is used more often; so do fewer bits, with fewer bytes. How high it
 # may rise depends on the type that is *multiplied*: for weights in int8 or int4 that is bf16.
 #
-# Move *tokens* until int4 has lost its advantage. The roofline is the best a kernel could do; PyTorch's own loses much earlier (first
-# figure).
-#
-# A normalisation computes little for each byte: with many tokens half the bits take half the time, in fp16 as in bf16 (below the
-# roofline). TF32 is for matmuls only.
-# <!-- so norms: at(width=8192); [busy(way, tokens=16384, dtype='bfloat16') / busy(way, tokens=16384, dtype='float32')
-# for way in ('layer norm', 'rms norm')] is 0.47 to 0.53; [busy(way, tokens=16384, dtype='float16') / busy(way,
-# tokens=16384, dtype='bfloat16') for way in ('layer norm', 'rms norm')] is 0.98 to 1.02; [busy(way, tokens=64,
-# dtype='bfloat16') / busy(way, tokens=64, dtype='float32') for way in ('layer norm', 'rms norm')] > 0.8; [flop(way,
-# tokens=16384, dtype='float32') / bytes(way, tokens=16384, dtype='float32') for way in ('layer norm', 'rms norm')] <
-# sheet('fp32') / sheet('memory_bytes_per_s') / 10 -->
+# Move *tokens* until int4 has lost its advantage. The roofline is the best a kernel could do.
 
 # %% tags=["explain"]
-norms = {"tokens": 16384, "width": 8192, "dtype": "float32"}
-both, halved = ["layer norm", "rms norm"], {"dtype": "bfloat16"}
-display(
-    drawing("bits-roofline", tokens=64, type="int4"),
-    explore(
-        "norms",
-        at=norms,
-        lines=both,
-        sliders=[],
-        show={"x": "dtype"},
-        versus=halved,
-        title="Do fewer bits speed up a normalisation?",
-    ),
-)
+drawing("bits-roofline", tokens=64, type="int4")
 
 # %% [markdown] tags=["guess"]
-# ## Guess: many tokens
+# ## Guess: 64 tokens
 #
-# With 16384 tokens the layer is [[compute-bound]]. By the datasheet fp8 has twice the FLOP/s of bf16.
-# <!-- so bits: sheet('fp8') / sheet('bf16') is 1.998 to 2.002 -->
-#
-# An fp8 number reaches from about 0.002 to 448, so in each call the activations must be scaled first: find the largest number,
-# divide, cast.
+# With 64 tokens the layer is still memory-bound in either type, and the drawing allows int4 more than three times the speed of bf16. What
+# does PyTorch's kernel make of it?
 
 # %% tags=["guess"]
-w = guess("With 16384 tokens, fp8 with its cast is ... times as fast as bf16", unit="x")
+w = guess("With 64 tokens, int4 weights make the layer ... times as fast as bf16", unit="x")
 
 # %% tags=["run"]
-many = {**one, "tokens": 16384}
-ways = ["bf16", "fp8", "fp8 cast", "int4"]
+more = {**one, "tokens": 64}
 explore(
     "bits",
-    at=many,
-    lines=ways,
+    at=more,
+    lines=["bf16", "int4"],
     sliders=["tokens", "width"],
-    versus={"fp8 cast": "bf16"},
+    versus={"int4": "bf16"},
     unlock=w,
-    title="Many tokens: what do fewer bits gain?",
+    title="More tokens: does int4 still gain?",
 )
 
 # %% tags=["compare"]
-compare(w, "bits", {"fp8 cast": "bf16", "fp8": "bf16", "int4": "bf16", "tf32": "float32"}, of="speed-up", at=many)
+compare(w, "bits", {"int4": "bf16"}, of="speed-up", at=more)
 
 # %% [markdown] tags=["explain"]
-# Without the cast fp8 comes near twice the speed, with it only a part of that is left. The matmul's work grows with tokens times width²,
-# <!-- so bits: at(tokens=16384, width=8192, inputs='ordinary'); period('bf16') / period('fp8') > 1.8; period('bf16') /
-# period('fp8-cast') is 1.1 to 1.4 -->
-# the cast's with tokens times width. The cast weighs most in narrow layers. Here the cast runs operator by
-# <!-- so bits: at(tokens=16384, width=1024, inputs='ordinary'); period('bf16') / period('fp8-cast') < 0.5 -->
-# operator; compiled with a scale for each row, it reads them once in place of three times, and takes less than a fifth as long.
-# <!-- so bits: at(tokens=16384, width=4096, inputs='ordinary'); (period('fp8-rows-compiled') - period('fp8-rows')) /
-# (period('fp8-rows-cast') - period('fp8-rows')) < 1 / 5 -->
-#
-# With fewer tokens the host sets the pace: fp8 with its cast launches nine kernels where bf16 launches one or two. At 512 tokens its
-# <!-- so bits: at(width=8192, inputs='ordinary'); kernels('fp8-cast', tokens=16384) is 9 to 9; kernels('bf16') is 1 to
-# 2; min(kernels('bf16')) is 1 to 1; max(kernels('bf16')) is 2 to 2 -->
-# kernels are done sooner than bf16's, yet the loop of calls is slower. The int4 kernel was written for few tokens: it widens all weights
-# <!-- so bits: at(width=8192, inputs='ordinary'); busy('fp8-cast', tokens=512) < busy('bf16', tokens=512);
-# period('fp8-cast', tokens=512) > period('bf16', tokens=512); busy('fp8-cast', tokens=256) > busy('bf16', tokens=256)
-# -->
-# again for each 16.
+# The int4 kernel was written for few tokens. It widens all weights again for each 16 tokens, and each of its blocks reads the tokens'
+# activations again. So its time grows with the tokens from the second on, while bf16's stays flat past a hundred.
 # <!-- so bits: at(width=8192, inputs='ordinary'); busy('int4', tokens=8) < busy('bf16', tokens=8); busy('int4',
-# tokens=16) > busy('bf16', tokens=16); doubled(busy('int4', tokens=least(2))) > 1.3 -->
+# tokens=16) > busy('bf16', tokens=16); doubled(busy('int4', tokens=least(2))) > 1.3; busy('bf16', tokens=128) < 1.1 *
+# busy('bf16', tokens=1) -->
 #
-# ## What is lost
-#
-# A type keeps a *relative* error (but for tiny numbers) if each number has an exponent of its own: bf16 keeps 7 bits of mantissa,
-# fp8 (e4m3) 3. An integer keeps an *absolute* error, a step of its scale. A few outlier channels make the scale large, and all others
-# are rounded to a few steps.
+# A kernel that widens a tile of weights once for all its tokens would lose later: those of Marlin and Machete are said to gain up to 16 or
+# 32 tokens. We did not record them. Where arithmetic sets the pace, none can win: what is multiplied is bf16.
 
 # %% [markdown] tags=["explore"]
 # ## Explore: weights in int8
@@ -196,25 +153,23 @@ explore(
 check("13-crossover", activation_bytes=..., loses_from=...)
 
 # %% [markdown] tags=["your-turn"]
-# ## Your turn: scales for fp8
+# ## More: how many bytes?
 #
-# `scales` returns what `a` and `b` are divided by before the cast to fp8 (e4m3); `a @ b` is multiplied by both
-# again. Here rows of `a` and columns of `b` differ much in size, and one scale for each rounds the small ones to zero. *Make*
-# scales that keep every row and column, then write `scales=scales`.
+# *Make* a function that returns the bytes of a square layer's weights: `width` times `width` of them with so many `bits` each, and for each
+# `group` of weights a scale and a zero of 2 bytes each. Then write `weight_bytes=weight_bytes`.
 
 
-# %% tags=["your-turn", "exercise:13-scales", "makes"]
-def scales(a, b):
-    return a.abs().max() / 448, b.abs().max() / 448
+# %% tags=["your-turn", "exercise:13-bytes", "makes"]
+def weight_bytes(width, bits, group):
+    return width * bits / 8
 
 
-check("13-scales", scales=...)
+check("13-bytes", weight_bytes=...)
 
 # %% [markdown] tags=["claims"]
 # ## Which claims held
 #
-# All, errors and energy included, were written down before the data. The layer's figures show the time of a call in a loop; the
-# normalisations' figure and claims about one token, kernels' own times.
+# The figures show the time of a call in a loop; claims about one token, the kernels' own times.
 
 # %% tags=["claims"]
 claims("13")
@@ -222,31 +177,30 @@ claims("13")
 # %% [markdown] tags=["remember"]
 # ## Remember
 #
-# - With few tokens a layer is memory-bound and its time at best follows the stored bits; with many it is compute-bound and its time follows
-#   the type that is multiplied.
-# - Weight-only types gain with few tokens and lose with many; fp8 gains with many, if the layer is wide enough to pay for the cast.
-# - A type of floating-point numbers copes with outliers by its exponents; integers with one scale do not.
+# - With few tokens a layer is memory-bound, and its time at best follows the bytes in which its weights are stored.
+# - Weights in fewer bits gain with few tokens and lose with many, when widening them costs more than their bytes save.
+# - Fewer bytes are a promise that a kernel has to keep: time the one that you get.
 #
-# Terms: [[fp8]], [[quantisation]], [[weight-only quantisation]], [[memory-bound]], [[compute-bound]], [[ridge point]].
+# Terms: [[quantisation]], [[weight-only quantisation]], [[memory-bound]], [[ridge point]].
 
 # %% [markdown] tags=["work"]
 # ## At work
 #
-# Count tokens per call first: with few, store fewer bits; with many, multiply fewer. `torchao` (`quantize_`)
-# has the kernels.
+# Count tokens per call first: with few, store fewer bits. `torchao` (`quantize_`) has the kernels.
 #
 # ```python
 # import torch
-# torch.set_float32_matmul_precision("high")      # TF32 for matmuls of float32
-# layer, x = torch.nn.Linear(512, 512), torch.randn(64, 512)
-# with torch.autocast("cpu", dtype=torch.bfloat16):  # "cuda" on a GPU: casts the weights too
-#     y = layer(x)
-# layer.to(torch.bfloat16)                        # once and for all: half the bytes
+# layer = torch.nn.Linear(512, 512).to(torch.bfloat16)    # once and for all: half the bytes
+# scale = layer.weight.detach().abs().amax(1, keepdim=True) / 127
+# stored = (layer.weight.detach() / scale).round().to(torch.int8)  # a quarter
+# x = torch.randn(1, 512, dtype=torch.bfloat16)
+# y = x @ (stored * scale).T + layer.bias                 # torch.compile can fuse the widening
 # ```
 
 # %% [markdown] tags=["next"]
 # ## Next
 #
-# Back on the road: [12 · What does torch.compile remove, and how does it come back?](12_compile.ipynb)
+# Back on the road: [12 · What does torch.compile remove, and how does it come back?](12_compile.ipynb) Further
+# along: [13b · When does multiplying in fewer bits help?](13b_multiplied_bits.ipynb)
 #
 # Back: [10 · What holds *your* model back?](10_diagnose_your_model.ipynb)

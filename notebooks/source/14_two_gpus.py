@@ -185,7 +185,7 @@ explore(
 check("14-exchange", exchange_ms=..., hidden=...)
 
 # %% [markdown] tags=["your-turn"]
-# ## Your turn: two shards
+# ## More: two shards
 #
 # `cut` gets the weights of a pair of Linear layers, as PyTorch stores them: outputs by inputs. GPU `rank` computes
 # `relu(x @ up.T) @ down.T` with its shards, and the all-reduce adds both. *Make* the right shards: each GPU may hold only half of

@@ -42,6 +42,7 @@ for cell in solution.cells:
         marks.append(given.pop("mark", None))
 assert [mark.right for mark in marks if mark is not None] == [True, True], marks
 assert test_teaching.lacks(build._section(build.SOURCE / "19_sorting.py")) == []
+assert abs(build.minutes(build.SOURCE / "19_sorting.py") - 20) < 3
 
 made_up.record(Path("data/recordings"), made_up.Machine("a-cpu", "Somebody's CPU", "cpu"), names=("sorting", "matmul"))
 os.environ |= build.edition(lesson)
@@ -55,7 +56,7 @@ assert "".join(said) == "", said
 kinds = [type(each).__name__ for each in shown]
 assert kinds == ["Guess", "Explorer", "Comparison", "Mark", "Mark", "ClaimsTable"], kinds
 assert str(shown[-1]) == str(claims("19")) and "Somebody's CPU" in shown[-1].badge
-assert "| [19 TODO](public/19_sorting.html) | TODO: the question? | 45 | 14 |" in build.readme()
+assert "| [19 TODO](public/19_sorting.html) | TODO: the question? | 20 | 14 |" in build.readme()
 """
 
 

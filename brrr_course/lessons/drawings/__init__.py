@@ -40,8 +40,8 @@ def drawings() -> dict[str, LessonDrawing]:
 def drawing(name: str, /, *, unlock: Lock | None = None, source: Source | str | None = None, **at: Value) -> Drawing:
     """Show one of the lessons' drawings, with its sliders.
 
-    >>> drawing("strassen-tiles", gpu="gtx-1070", batch=128, hidden=4096).settings["hidden"]
-    4096
+    >>> drawing("strassen-flow", step=12).settings["step"]
+    12
 
     Most drawings are calculated, not measured; the badge says which.
 

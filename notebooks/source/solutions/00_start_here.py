@@ -42,7 +42,7 @@ check("00-queue", finished=finished)
 # | | |
 # | --- | --- |
 # | Goal | Know what host, stream and kernel are, the four regimes and the badges; have guessed once, moved one slider, and had an exercise marked. |
-# | Minutes | 10: 5 to the first comparison, 5 for the two exercises |
+# | Minutes | 35 |
 # | Before | How to run a cell in Jupyter. No GPU knowledge. |
 # | Answers | [solutions/00_start_here.ipynb](../notebooks/solutions/00_start_here.ipynb) |
 #

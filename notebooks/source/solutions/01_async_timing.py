@@ -44,7 +44,7 @@ check("01-timer", timer=timer)
 # | | |
 # | --- | --- |
 # | Goal | Know that a GPU call returns before its work is done; be able to time GPU work correctly and say what a given timer is true of. |
-# | Minutes | 45: 15 for the first round and one call's life, 15 for the timers, 15 for the two exercises |
+# | Minutes | 45 |
 # | Before | Lesson 00. Some Python: functions, loops, `time.perf_counter()`. What a matrix multiplication is, and that its work grows with the cube of the size. |
 # | Answers | [solutions/01_async_timing.ipynb](../notebooks/solutions/01_async_timing.ipynb) |
 #

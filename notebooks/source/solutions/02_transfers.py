@@ -50,7 +50,7 @@ check("02-trips", process=process)
 # | | |
 # | --- | --- |
 # | Goal | Know that data must be copied to the GPU and back, what a copy costs (a fixed time, and the bytes over the bandwidth), what pinned and kept memory change, and when work pays for the transfers. |
-# | Minutes | 50: 15 for the copies, 15 for the sines and the timeline, 20 for the two exercises |
+# | Minutes | 40 |
 # | Before | Lessons 00 and 01. NumPy: an array, `np.concatenate`, `np.split`. |
 # | Answers | [solutions/02_transfers.ipynb](../notebooks/solutions/02_transfers.ipynb) |
 #

@@ -49,7 +49,7 @@ check("02b-pipeline", pipeline=pipeline)
 # | | |
 # | --- | --- |
 # | Goal | Be able to say what must be true before two things on a GPU overlap, to find the wait that prevents it, and to build a pipeline that overlaps; know what the first call of a process pays for. |
-# | Minutes | 75: 25 for the streams and the pipeline, 15 for the first call, 10 for exploring, 25 for the two exercises |
+# | Minutes | 40 |
 # | Before | Lesson 02. A side road: the main road goes on without it. |
 # | Answers | [solutions/02b_overlap.ipynb](../notebooks/solutions/02b_overlap.ipynb) |
 #

@@ -40,7 +40,7 @@ check("03-chatty", quiet=quiet)
 # | | |
 # | --- | --- |
 # | Goal | Know that every operator has a fixed cost on the host, where it comes from, and when it is hidden; be able to tell from the outside whether a program is bound by overhead. |
-# | Minutes | 55: 10 for the additions, 10 for the ladder, 20 for running ahead and the double batch, 15 for the two exercises |
+# | Minutes | 45 |
 # | Before | Lesson 01: a GPU call returns before its work is done. What a ReLU is; what a mean and a standard deviation are; `dim=` of a torch operator. |
 # | Answers | [solutions/03_overhead.ipynb](../notebooks/solutions/03_overhead.ipynb) |
 #

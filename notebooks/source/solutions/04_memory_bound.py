@@ -45,7 +45,7 @@ check("04-slips", float_bytes=4, bandwidth=bandwidth, flops=flops)
 # | | |
 # | --- | --- |
 # | Goal | Tell from bytes and FLOP whether a kernel waits for the memory or for the arithmetic; predict where its time starts to grow; read a roofline. |
-# | Minutes | 45: 12 for the repeated multiplication, 8 for the operators, 10 for the rooflines, 15 for the two exercises |
+# | Minutes | 40 |
 # | Before | Lessons 00, 01 and 03. What a byte and a floating-point number are; axes with a logarithmic scale. |
 # | Answers | [solutions/04_memory_bound.ipynb](../notebooks/solutions/04_memory_bound.ipynb) |
 #

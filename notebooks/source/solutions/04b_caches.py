@@ -41,7 +41,7 @@ check("04b-mend", place=place)
 # | | |
 # | --- | --- |
 # | Goal | Tell latency-bound from memory-bound; calculate the bytes that must be in flight; know when memory is faster than its datasheet (L2) and when it is many times slower (strides, sectors written in part). |
-# | Minutes | 60: 20 for blocks and loads, 15 for strides and starts, 10 for the cache, 15 for the two exercises |
+# | Minutes | 45 |
 # | Before | Lesson 04. A side road: the main road goes on without it. |
 # | Answers | [solutions/04b_caches.ipynb](../notebooks/solutions/04b_caches.ipynb) |
 #

@@ -46,7 +46,7 @@ check("04c-mend", benchmark=benchmark)
 # | | |
 # | --- | --- |
 # | Goal | Know what a speed-up is true of; find three regimes (overhead-, compute- and memory-bound) on one curve; test an explanation instead of believing it. |
-# | Minutes | 55: 15 for the flawed benchmark, 20 for the curve, 20 for the two exercises |
+# | Minutes | 35 |
 # | Before | Lesson 04. What a linear layer computes, and that its work grows with the square of its width. A side road: the main road goes on without it. |
 # | Answers | [solutions/04c_pseudo_linear.ipynb](../notebooks/solutions/04c_pseudo_linear.ipynb) |
 #

@@ -44,7 +44,7 @@ check("05-passes", gated=gated)
 # | | |
 # | --- | --- |
 # | Goal | Count the bytes of operators one by one and fused, predict the gain from them, know the three cases in which fusion gains little, and what stops a compiler from fusing. |
-# | Minutes | 45: 10 for the two cosines, 10 for the reductions and what gains less, 5 for the chain, 20 for the two exercises |
+# | Minutes | 40 |
 # | Before | Lesson 04: memory-bound and compute-bound. Nothing about compilers. |
 # | Answers | [solutions/05_fusion.ipynb](../notebooks/solutions/05_fusion.ipynb) |
 #

@@ -57,7 +57,7 @@ check("05b-fuse", fused=fused)
 # | | |
 # | --- | --- |
 # | Goal | Read a generated kernel, write a whole one in Triton; know when computing again is better than saving, in time and in memory. |
-# | Minutes | 60: 20 for saving or computing again, 20 for generated code, 20 for the two exercises |
+# | Minutes | 35 |
 # | Before | Lesson 05. What a backward pass is. A side road: the main road goes on without it. Without a GPU, Triton's interpreter runs the exercise (Linux); torch.compile's kernels are shown as the H200 got them, or in C++ where a compiler is there. |
 # | Answers | [solutions/05b_codegen.ipynb](../notebooks/solutions/05b_codegen.ipynb) |
 #

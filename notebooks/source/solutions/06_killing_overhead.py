@@ -43,7 +43,7 @@ check("06-capture", network=network)
 # | | |
 # | --- | --- |
 # | Goal | Tell a framework's overhead from the device's work on a whole network; know the rungs of the ladder from modules to a CUDA Graph, and what a graph cannot hold. |
-# | Minutes | 60: 15 for PyTorch's own ways, 15 for the rewrite, 10 for the divide, 20 for the two exercises |
+# | Minutes | 40 |
 # | Before | Lesson 03 (overhead, running ahead, CUDA Graphs), lesson 05 (fusion). |
 # | Answers | [solutions/06_killing_overhead.ipynb](../notebooks/solutions/06_killing_overhead.ipynb) |
 #
@@ -56,8 +56,7 @@ check("06-capture", network=network)
 #    Python; the rewrite only asks fewer questions on the way to the same library. (What remains of a gain beyond the divide is not
 #    overhead: the rewrite times the library's kernels once and keeps the fastest.)
 # 3. *The gain is the same everywhere.* It comes from reading a speed-up as a property of the program. It belongs to the program on
-#    a device at a size: where the GPU takes longer than the host, less host work gains nothing. (In the drawing of the divide, the
-#    dotted line has both in a CUDA Graph: what it gains is the kernels' own, and it explains a gain that comes back on wide layers.)
+#    a device at a size: where the GPU takes longer than the host, less host work gains nothing.
 #
 # **Answers.** The guesses: see the figures, on your data. The divide: hidden² · 4 bytes / 256 GB/s = 20 µs, so 1131 on the GTX 1070,
 # and with 4.2 TB/s 4583 on the H200. The capture: leave the number on the GPU and use one formula for both cases, as

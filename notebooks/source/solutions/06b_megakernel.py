@@ -40,7 +40,7 @@ check("06b-waits", waits_for=waits_for)
 # | | |
 # | --- | --- |
 # | Goal | Know what is left between kernels when overhead is gone; weigh a barrier against a kernel's end; know the floor of a network. |
-# | Minutes | 75: 20 for the one kernel and its plans, 15 for ladder and floor, 15 for `best`, 25 for the two exercises |
+# | Minutes | 45 |
 # | Before | Lesson 06; lesson 04b for the L2 cache. |
 # | Answers | [solutions/06b_megakernel.ipynb](../notebooks/solutions/06b_megakernel.ipynb) |
 #

@@ -50,7 +50,7 @@ check("08-combine", stack=stack, gates=gates)
 # | | |
 # | --- | --- |
 # | Goal | Know what in a recurrent network must wait and what need not; tell rungs that save launches from rungs that overlap kernels; say why a mini-batch shares the weights, and from where on it no longer helps. |
-# | Minutes | 45 |
+# | Minutes | 50 |
 # | Before | Lesson 07 (tiles); CUDA Graphs from lesson 03. What a recurrent network computes. |
 # | Answers | [solutions/08_rnn.ipynb](../notebooks/solutions/08_rnn.ipynb) |
 #

@@ -47,7 +47,7 @@ check("08b-until", until=until)
 # | | |
 # | --- | --- |
 # | Goal | Know what a persistent kernel is, where its weights lie and how its blocks wait for each other; tell the floor of a step from exchange, traffic and arithmetic; say when persistence pays. |
-# | Minutes | 60 |
+# | Minutes | 40 |
 # | Before | Lesson 08 (mini-batches share weights, padding), lesson 06b (one kernel for a whole network, grid barriers). |
 # | Answers | [solutions/08b_persistent.ipynb](../notebooks/solutions/08b_persistent.ipynb) |
 #

@@ -55,8 +55,8 @@ check("09-sign", recombine=recombine)
 #
 # | | |
 # | --- | --- |
-# | Goal | Know how seven multiplications replace eight and what the additions cost; tell an effective rate from an actual one; know two reasons why a published speed-up may be larger, or smaller, than the algorithm's. |
-# | Minutes | 70: 20 for the first round and the steps, 20 for the network and the peak, 10 for exploring, 20 for the two exercises |
+# | Goal | Know how seven multiplications replace eight and what the additions cost; tell an effective rate from an actual one; know why a speed-up may be larger, or smaller, than the algorithm's. |
+# | Minutes | 35 |
 # | Before | Lesson 07: tiles and waves, and with it 04, the roofline. How to multiply matrices block by block. |
 # | Answers | [solutions/09_strassen.ipynb](../notebooks/solutions/09_strassen.ipynb) |
 #
@@ -64,15 +64,14 @@ check("09-sign", recombine=recombine)
 #
 # 1. *8/7, because seven replace eight.* This forgets the additions: pointwise work that only moves bytes. They cost little on large
 #    matrices, and more than the saved eighth on small ones. How much of 8/7 is left is the whole question.
-# 2. *A measured gain above 8/7 must be a mistake.* The comparison changes two things at once: the algorithm, and how well the
-#    matmul fills the machine. Seven matmuls of half the size fill the waves of a small GPU better; other tiles would have done so too.
+# 2. *A measured gain above 8/7 must be a mistake.* The comparison changes two things at once: the algorithm, and which kernels the
+#    library takes for the matmuls. Seven matmuls of half the size may fill the waves better.
 # 3. *A rate above the peak is impossible, so somebody counts wrongly.* The effective rate counts the textbook's FLOP, some of which were
 #    never done. The actual rate stays below the peak, and a claim checks it.
 #
 # **Answers**
 #
-# - *The guesses:* the first is measured on the data shown, in the cell that compares. The second is published; the brackets hold what
-#   counting tiles and bytes predicts. The two agree on the winner in seven of the eight cells.
+# - *The guess:* measured on the data shown, in the cell that compares.
 # - *Where a level pays off:* read it off the figure; for the H200 the answer is folded below the question. Where one level gains more
 #   than 8/7, SGEMM's own rate dips: the size does not suit its tiles and waves as well.
 # - *The article's network:* one level is two kernels per layer, as the fused network has, and it reads 7/4 of the weights.

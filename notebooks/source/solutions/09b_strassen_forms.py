@@ -42,7 +42,7 @@ check("09b-scaling", scaled=scaled)
 # | | |
 # | --- | --- |
 # | Goal | Know why short numbers are fast and how several of them carry float32's digits; why a Strassen level makes errors larger; read a frontier of time against error; scale badly scaled inputs. |
-# | Minutes | 70: 20 for levels, 25 for split products and scaling, 10 for the frontier, 15 for the two exercises |
+# | Minutes | 40 |
 # | Before | Lesson 09. What rounding is; float16, bfloat16, TF32. A side road: the main road does not need it. |
 # | Answers | [solutions/09b_strassen_forms.ipynb](../notebooks/solutions/09b_strassen_forms.ipynb) |
 #

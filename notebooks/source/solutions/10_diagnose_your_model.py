@@ -44,7 +44,7 @@ check("10-regime", regime=regime)
 # | | |
 # | --- | --- |
 # | Goal | Take a step apart by overhead, latency, memory and compute; find a regime by changing one thing; choose the remedy; tell utilisation from work. |
-# | Minutes | 60: 15 for FLOP and time, 15 for the block's parts, 10 for the three programs, 5 for utilisation, 15 for the two exercises |
+# | Minutes | 40 |
 # | Before | Lessons 03, 04, 05 and 07. |
 # | Answers | [solutions/10_diagnose_your_model.ipynb](../notebooks/solutions/10_diagnose_your_model.ipynb) |
 #

@@ -37,7 +37,7 @@ check("10b-share", share=share)
 # | | |
 # | --- | --- |
 # | Goal | Tell a call's regime from its times on two GPUs that differ in their memory; tell bytes moved from bytes waited for; judge an upgrade. |
-# | Minutes | 60: 15 for the eight guesses, 20 for the figure, 10 for the group between the caches, 15 for the two exercises |
+# | Minutes | 25 |
 # | Before | Lessons 04b, 07 and 10. |
 # | Answers | [solutions/10b_memory_swap.ipynb](../notebooks/solutions/10b_memory_swap.ipynb) |
 #
@@ -50,7 +50,7 @@ check("10b-share", share=share)
 # **Answers**
 #
 # - *The guesses:* in the cell that compares, from both recordings.
-# - *Between two caches:* none of these calls gains more than the bandwidths' ratio; large matmuls and slow kernels move much and gain little.
+# - *Who else gains:* folded in the lesson.
 # - *Is the upgrade worth it:* 1.22 times as fast; 2.5 at most. <!-- definition: the exercise -->
 # - *The other way round:* `(1 - fast / slow) / (1 - 1 / gain)`.
 #

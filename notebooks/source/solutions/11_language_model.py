@@ -39,7 +39,7 @@ check("11-capture", step=step)
 # | | |
 # | --- | --- |
 # | Goal | Tell the regime of decode and of prefill from bytes and FLOP; say what batching costs one reader; count a KV cache. |
-# | Minutes | 45: 20 for the guesses, 10 for both explorers, 15 for the two exercises |
+# | Minutes | 40 |
 # | Before | Lessons 04, 05 and 10. |
 # | Answers | [solutions/11_language_model.ipynb](../notebooks/solutions/11_language_model.ipynb) |
 #

@@ -43,7 +43,7 @@ check("11b-online", update=update)
 # | | |
 # | --- | --- |
 # | Goal | Count the bytes of attention with and without its matrix; explain the online softmax; say what a compiler can fuse and what it cannot find. |
-# | Minutes | 60: 15 for the first guess, 15 for the drawing, 15 for the compiler and the explorers, 15 for the two exercises |
+# | Minutes | 40 |
 # | Before | Lessons 04, 05 and 11; 05b for rematerialisation. |
 # | Answers | [solutions/11b_attention.ipynb](../notebooks/solutions/11b_attention.ipynb) |
 #

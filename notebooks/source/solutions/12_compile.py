@@ -41,7 +41,7 @@ check("12-fullgraph", step=step)
 # | | |
 # | --- | --- |
 # | Goal | Say what compiling a program removes and what it costs; find graph breaks and recompilations, and say what each costs. |
-# | Minutes | 45: 10 for the first guess, 10 for the breaks, 10 for the forty calls, 15 for the two exercises |
+# | Minutes | 35 |
 # | Before | Lessons 05 and 10. |
 # | Answers | [solutions/12_compile.ipynb](../notebooks/solutions/12_compile.ipynb) |
 #

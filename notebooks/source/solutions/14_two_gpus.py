@@ -40,7 +40,7 @@ check("14-shards", cut=cut)
 # | | |
 # | --- | --- |
 # | Goal | Say for a network, a batch and a link what two GPUs exchange, how long that takes, how much of it can hide, and whether two GPUs pay. |
-# | Minutes | 60: 10 for the all-reduce, 20 for data parallelism with its timeline, 15 for the split layers, 15 for the two exercises |
+# | Minutes | 45 |
 # | Before | Lessons 02, 07 and 10. |
 # | Answers | [solutions/14_two_gpus.ipynb](../notebooks/solutions/14_two_gpus.ipynb) |
 #

@@ -1,4 +1,4 @@
-"""Lesson 13: its drawing computes what it shows, and its claims compare the times that it says."""
+"""Lessons 13 and 13b: the drawing computes what it shows, and their claims compare the times that they say."""
 
 import re
 import tomllib
@@ -11,16 +11,16 @@ from brrr.gpu.datasheet import hardware
 from brrr_course import check, drawing
 from brrr_course.experiments import experiment
 from brrr_course.lessons.drawings.bits_roofline import SHOWN, limits, of, rate
-from brrr_course.lessons.exercises.lesson_13 import LARGEST
+from brrr_course.lessons.exercises.lesson_13b import LARGEST
 
-LESSON = Path(__file__).resolve().parents[3] / "notebooks" / "source" / "13_fewer_bits.py"
+DATA = Path(__file__).resolve().parents[3] / "data"
 
 
 def test_scales_of_rows_and_columns_are_right_whatever_is_drawn() -> None:
     def scales(a: torch.Tensor, b: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         return a.abs().amax(1, keepdim=True) / LARGEST, b.abs().amax(0, keepdim=True) / LARGEST
 
-    assert [str(mark) for mark in (check("13-scales", scales=scales) for _ in range(20)) if not mark.right] == []
+    assert [str(mark) for mark in (check("13b-scales", scales=scales) for _ in range(20)) if not mark.right] == []
 
 
 def test_a_point_moves_right_with_tokens_and_with_fewer_bits_up_to_the_roof_of_what_is_multiplied() -> None:
@@ -44,9 +44,9 @@ def test_the_drawing_says_what_sets_the_pace() -> None:
     assert "3.76x of bf16's speed" in str(shown["int4", 1]) and "1x of bf16's speed" in str(shown["int4", 16384])
 
 
-def test_the_lesson_says_which_time_its_claims_compare() -> None:
+def test_the_lessons_say_which_time_their_claims_compare() -> None:
     """One token's by the kernels' own times, all others, as the figures, by a loop's."""
-    ledger = tomllib.loads((LESSON.parents[2] / "data" / "claims.toml").read_text("utf-8"))["claim"]
+    ledger = tomllib.loads((DATA / "claims.toml").read_text("utf-8"))["claim"]
     ours = {each["id"]: f"{each['value']} {each.get('let', '')}" for each in ledger if each["id"].startswith("bits.")}
     timed = {name: said for name, said in ours.items() if re.search(r"busy|period|kernel|span|latency", said)}
     of_one = {name for name, said in timed.items() if "busy" in said}

@@ -12,7 +12,6 @@ from strassen_made_up import GROWTH, recording, time_and_error
 from brrr.core.errors import ArgumentError, NotRecordedError
 from brrr.drawing import style
 from brrr.drawing.style import Picture
-from brrr.gpu.datasheet import hardware
 from brrr.strassen.implementations import Implementation
 from brrr_course.experiments import experiment
 from brrr_course.experiments.strassen import chosen, sizes
@@ -22,8 +21,6 @@ from brrr_course.lessons.drawings.strassen_errors import errors
 from brrr_course.lessons.drawings.strassen_flow import STEPS, A, B, Walk, expanded, result
 from brrr_course.lessons.drawings.strassen_frontier import frontier
 from brrr_course.lessons.guessing import guess
-from brrr_course.lessons.layer_model import Layer, Waves, after, before
-from brrr_course.lessons.special_quantities import BATCHES, HIDDEN, counted_gain, published_gain
 from brrr_course.lessons.strassen_fused import against_float64
 from brrr_course.lessons.strassen_levels import FIRST, FIRST_ON_CPU, FIRST_ON_GPU, KINDS, grown, kinds_of
 from brrr_course.sources.recorded import Recorded
@@ -74,9 +71,9 @@ def test_errors_of_drawings() -> None:
         drawing("nonsense", source="cpu")
     with pytest.raises(ArgumentError, match=r"name.*'depth'.*step"):
         drawing("strassen-flow", source="cpu", depth=3)
-    with pytest.raises(ArgumentError, match=r"gpu.*'abacus'.*gtx-1070"):
-        drawing("strassen-tiles", source="cpu", gpu="abacus")
-    assert drawing("strassen-tiles", source="cpu", batch=100).settings["batch"] == 128
+    with pytest.raises(ArgumentError, match=r"type.*'int2'.*int4"):
+        drawing("bits-roofline", source="cpu", type="int2")
+    assert drawing("bits-roofline", source="cpu", tokens=100).settings["tokens"] == 128
 
 
 def test_a_raising_slider_is_kept_for_the_sweep(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -115,50 +112,6 @@ def test_phases_and_partial_sums() -> None:
     assert Walk(18).latest("11") == "U1" and Walk(20).latest("11") == "C11" and Walk(17).latest("11") == ""
     assert expanded("C11") == "M1 + M4 - M5 + M7"
     assert not Walk(3).known("S4") and Walk(4).known("S4") and Walk(0).known("A11")
-
-
-# ---- tiles and bytes ----
-
-
-def test_tiles_fill_waves_as_counted_by_hand() -> None:
-    one, seven = before(128, 4096, 15), after(128, 4096, 15)
-    assert (one.tiles, one.waves, one.last, one.split) == (32, 3, 2, 1)
-    assert (seven.tiles, seven.waves, seven.tile_rows, seven.depth) == (112, 8, 64, 2048)
-    assert one.time / seven.time == 1.5
-
-
-def test_large_products_gain_an_eighth_at_most() -> None:
-    one, seven = before(8192, 16384, 132), after(8192, 16384, 132)
-    assert 1.1 < one.time / seven.time < 8 / 7 * 1.02
-
-
-def test_few_tiles_are_split_along_the_sum() -> None:
-    few = Waves(1, 128, 4096, 4096, 132)
-    assert few.split == 4 and few.waves == 1 and few.tiles == 128
-    assert Waves(1, 16, 128, 256, 132).split == 1, "no part is shorter than 256"
-
-
-def test_weights_weigh_seven_quarters() -> None:
-    gpu = hardware("gtx-1070")
-    for batch in (2, 16, 128):
-        one, seven = Layer(batch, 4096, False, gpu), Layer(batch, 4096, True, gpu)
-        assert seven.weights == 7 / 4 * one.weights and seven.flop == 7 / 8 * one.flop
-    assert Layer(16, 4096, False, gpu).pace == "bytes" and Layer(128, 4096, False, gpu).pace == "arithmetic"
-
-
-def test_counting_and_the_source_agree_on_who_wins() -> None:
-    cases = [(batch, hidden) for batch in (2, 8, 16, 32, 128) for hidden in (1024, 2048, 4096)]
-    assert all((counted_gain(*case) > 1) == (published_gain(*case) > 1) for case in cases)
-    assert published_gain(128, 4096) == pytest.approx(1.59 / 1.04)
-    shown = [(batch, hidden) for batch in BATCHES for hidden in HIDDEN]
-    agree = sum((counted_gain(*case) > 1) == (published_gain(*case) > 1) for case in shown)
-    assert (agree, len(shown)) == (7, 8), "lesson 09 says so"
-
-
-def test_the_published_table_beside_a_guess() -> None:
-    found = compare(guess("a published gain", unit="x", answer="1.2x"), "strassen", of="published")
-    assert "you said 1.2x, published 1.53x" in found.text and len(found.rows) == 4
-    assert found.badge.startswith("PUBLISHED") and "COUNTED" in found.badge
 
 
 # ---- roofs ----
@@ -273,11 +226,6 @@ def test_live_on_a_cpu_a_size_is_measured_first(monkeypatch: pytest.MonkeyPatch)
 
 
 # ---- what lessons 09 and 09b say in words about the H200's recording ----
-
-
-def test_by_counting_the_waves_of_an_h200_are_full() -> None:
-    sms = hardware("h200").sm_count or 0
-    assert before(128, 4096, sms).used > 0.95 and after(128, 4096, sms).used < before(128, 4096, sms).used
 
 
 def with_levels(size: int, *, prepared: bool) -> set[str]:

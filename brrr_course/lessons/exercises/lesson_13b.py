@@ -1,4 +1,4 @@
-"""Exercise 13-scales: scales by rows and columns, with which an fp8 product loses no row and no column."""
+"""Exercise 13b-scales: scales by rows and columns, with which an fp8 product loses no row and no column."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ ALLOWED = 0.04
 """The error of a row or a column after the cast: rounding to three bits of mantissa leaves about 2.6 %."""
 
 
-@exercise("13-scales")
+@exercise("13b-scales")
 def scales(scales: Any) -> str:
     """`scales(a, b)` returns by what the rows of a and the columns of b are divided before the cast to e4m3."""
     import torch
