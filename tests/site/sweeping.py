@@ -1,52 +1,41 @@
-"""The views of a page against Python's own: pictures at each place of their sliders, explorers at some."""
+"""The views of a page at some places of their sliders; its comparisons and marks against Python's own."""
 
 import math
 import random
-import re
-from collections import Counter
 from html import unescape
 from itertools import permutations, product
 from typing import Any
 
 from opened import NOTEBOOKS, Opened
 
-from brrr.drawing.style import kept_figures
-from brrr.tracing.timeline import verdict
 from brrr_course.lessons.answers import Choice, Quantity, Ranking
 from brrr_course.lessons.checking import exercises
-from brrr_course.lessons.drawings import Drawing
 from brrr_course.lessons.guessing import Guess
-from brrr_course.lessons.roofline_points import Roofline
 from brrr_course.site.exercises import typed
-from brrr_course.site.vector import Pieces
-from brrr_course.view import words
 from brrr_course.view.display import signed
-from brrr_course.view.explorer import Explorer
-from brrr_course.view.spans import values_of
-from brrr_course.view.timeline_view import TimelineView
+from brrr_course.view.figure import place_of
 
-DRAWN, FEW = 5, 40
-"""Places of each view at which it is held against Python; an explorer that has few is held at all of them."""
+DRAWN = 8
+"""Places of each view at which somebody looks."""
 
 
 def swept(page: Opened) -> int:
-    """Sweep all views of a page; returns how many states were compared."""
-    asked = [each for each in page.made.seen if isinstance(each, Guess)]
-    page.answer([usual(each) for each in asked])
-    for each in asked:
-        each.value = each.form.parse(usual(each))  # as the page has it
-    chance = random.Random(page.made.name)
-    count = 0
-    for number, view in enumerate(page.made.views):
-        if isinstance(view, Explorer):
-            count += _explorer(page, number, view, chance)
-        elif isinstance(view, Drawing | Roofline) and view.figure:
-            count += _figure(page, number, view.figure)
-        elif isinstance(view, Drawing):
-            count += _drawing(page, number, view, chance)
-        elif isinstance(view, TimelineView):
-            count += _timeline(page, number, view)
-    assert page.complaints == []
+    """Stand at some places of every view, with its guesses given; returns how many were seen."""
+    page.answer([usual(each) for each in page.made.seen if isinstance(each, Guess)])
+    chance, count = random.Random(page.made.name), 0
+    for number, view in enumerate(page.made.lesson.shown["view"]):
+        sliders = (view.get("scene") or view)["sliders"]
+        every = list(product(*(range(len(each["texts"])) for each in sliders)))
+        told = chance.sample(every, min(DRAWN, len(every)))
+        if (scene := view.get("scene")) is not None:
+            for place, (said, _) in zip(told, page.places(number, told), strict=True):
+                sliders_here = [{**each, "at": at} for each, at in zip(sliders, place, strict=True)]
+                told_here = scene["say"]["forms"][scene["say"]["at"][place_of(sliders_here)]]
+                assert said.endswith(told_here.replace("\u00a0", " ")), said  # behind what was guessed
+        else:
+            for said, seen in page.states(number, [{"index": index} for index in told]):
+                assert (said.startswith("At ") and seen) or not sliders
+        count += len(told)
     return count
 
 
@@ -59,65 +48,6 @@ def usual(guess: Guess) -> Any:
         return list(form.items)
     assert isinstance(form, Quantity)
     return "1 ms" if form.unit == "s" else "3"
-
-
-def _explorer(page: Opened, number: int, view: Explorer, chance: random.Random) -> int:
-    """The figure says what Python says, and its points are the medians: at every place where these are few."""
-    names, scene = view.slider_names, view.fresh()
-    if scene.view.form == "lines" and scene.view.x not in names:
-        names = (*names, scene.view.x)  # a figure that stands still has a slider on a page
-    every = list(product(*(range(len(scene.values[name])) for name in names)))
-    told = every if len(every) <= FEW else chance.sample(every, DRAWN)
-    for index, (said, points) in zip(told, page.places(number, told), strict=True):
-        for name, at in zip(names, index, strict=True):
-            scene.move(name, scene.values[name][at])
-        assert said == words.verdict(scene), index
-        for name, value in points:
-            assert math.isclose(value, scene.here()[name].median, rel_tol=1e-4), (index, name)
-    return len(told)
-
-
-def _figure(page: Opened, number: int, figure: Any) -> int:
-    """At each place what the data have there."""
-    places = list(product(*(range(len(slider["texts"])) for slider in figure["sliders"])))
-    for form, (said, _) in zip(figure["say"]["at"], page.places(number, places), strict=True):
-        assert said == figure["say"]["forms"][form]
-    return len(places)
-
-
-def svg_of(figure: Any) -> str:
-    """A whole drawing, as matplotlib makes it."""
-    pieces = Pieces()
-    return "".join(pieces.all[number] for number in pieces.draw(figure)["still"])
-
-
-def texts_of(drawing: str) -> list[str]:
-    """The texts of a drawing, line by line."""
-    return [unescape(text) for text in re.findall(r"<text[^>]*>([^<]*)<", drawing)]
-
-
-def _drawing(page: Opened, number: int, view: Drawing, chance: random.Random) -> int:
-    indices = list(product(*(range(len(dial.values)) for dial in view.dials)))
-    found = page.states(number, [{"index": index} for index in indices])
-    for n in {chance.randrange(len(indices)) for _ in range(DRAWN)}:
-        settings = {dial.name: dial.values[at] for dial, at in zip(view.dials, indices[n], strict=True)}
-        with kept_figures():
-            made = view._draw(settings)
-        said, seen = found[n]
-        assert said == f"At {view._place(settings)}: {made.alt}"
-        assert Counter(seen) == Counter(texts_of(svg_of(made.figure)))
-    return len(indices)
-
-
-def _timeline(page: Opened, number: int, view: TimelineView) -> int:
-    """At each place what the timeline there says, and the spans that begin in its window."""
-    selection, values = view.selection, values_of(view.selection)
-    every = list(product(range(len(selection.variants)), range(len(values)) if values != [None] else (0,)))
-    places = [(one, other) if selection.axis else (one,) for one, other in every]
-    for (one, other), (said, _) in zip(every, page.places(number, places), strict=True):
-        found = selection.at_place(selection.variants[one], values[other])
-        assert said == ("Not traced here." if found is None else verdict(found))
-    return len(places)
 
 
 def lessons() -> list[str]:
