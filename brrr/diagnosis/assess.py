@@ -29,7 +29,8 @@ ROOFED = 0.4
 
 Chosen on recordings whose truth interventions tell. Of the H200's workloads that no graph makes faster, none reaches
 between 0.31 and 0.43 of a roof: those below are limited by something else, or turn images around. Of single calls on
-H200 and H100 it has 152 of 172 below it that neither bytes nor FLOP limit, and 8 of 9 above it that one of them does.
+H200 and H100 it has 152 of 172 below it that neither bytes nor FLOP limit, and 6 of 9 above it that one of them does;
+a third would have 146 and 8.
 """
 CORES = 4
 """A thread of a CPU's has one core: with fewer than so many, which a generic CPU has, a part of that share is enough.
