@@ -3,7 +3,6 @@
 #   readme: {short: 'stored bits', asks: 'when do weights in int8 and int4 help?', before: '04, 07, 10'}
 #   brrr:
 #     leaves: '10'
-#     recorded: h100
 #     needs: [cuda]
 # ---
 
@@ -28,9 +27,9 @@ from brrr_course import check, claims, compare, drawing, explore, guess
 #
 # int4 weights take 4 bits each; a group of 128 shares a scale and a zero of 2 bytes each. The kernel widens them to bf16 as it reads.
 #
-# First *calculate*: how many bytes does one token move in bf16 and in int4, and how many FLOP per byte? An H100's [[ridge point]] is
-# near 300 in bf16.
-# <!-- so bits: sheet('bf16') / sheet('memory_bytes_per_s') is 291 to 309 -->
+# First *calculate*: how many bytes does one token move in bf16 and in int4, and how many FLOP per byte? An H200's [[ridge point]] is
+# near 200 in bf16.
+# <!-- so bits: sheet('bf16') / sheet('memory_bytes_per_s') is 196 to 216 -->
 
 # %% tags=["guess"]
 g = guess("With one token, int4 weights make the layer ... times as fast as bf16", unit="x")
@@ -61,9 +60,9 @@ compare(g, "bits", {"int4": "bf16", "fp8": "bf16", "bf16": "float32"}, of="speed
 # In bf16 each weight of 2 bytes is used for one multiply-add: 1 FLOP per byte, far below the ridge point: [[memory-bound]]. Only bytes
 # count, and int4 has nearly four times fewer, scales and zeros included. But reaching the bandwidth is up to the kernel: bf16's
 # <!-- so bits: at(tokens=1, width=8192, inputs='ordinary'); bytes('bf16') / bytes('int4') is 3.7 to 3.8; bytes('bf16') /
-# busy('bf16') / sheet('memory_bytes_per_s') > 0.8; bytes('int4') / busy('int4') / sheet('memory_bytes_per_s') is 0.45 to
-# 0.6 -->
-# reads at most of it, int4's at about half. It has few bytes to keep under way, and widens each weight on top.
+# busy('bf16') / sheet('memory_bytes_per_s') > 0.8; bytes('int4') / busy('int4') / sheet('memory_bytes_per_s') is 0.33 to
+# 0.4 -->
+# reads at most of it, int4's at a little more than a third. It has few bytes to keep under way, and widens each weight on top.
 #
 # </details>
 #
@@ -104,8 +103,8 @@ compare(w, "bits", {"int4": "bf16"}, of="speed-up", at=more)
 # %% [markdown] tags=["explain"]
 # The int4 kernel was written for few tokens. It widens all weights again for each 16 tokens, and each of its blocks reads the tokens'
 # activations again. So its time grows with the tokens from the second on, while bf16's stays flat past a hundred.
-# <!-- so bits: at(width=8192, inputs='ordinary'); busy('int4', tokens=8) < busy('bf16', tokens=8); busy('int4',
-# tokens=16) > busy('bf16', tokens=16); doubled(busy('int4', tokens=least(2))) > 1.3; busy('bf16', tokens=128) < 1.1 *
+# <!-- so bits: at(width=8192, inputs='ordinary'); busy('int4', tokens=4) < busy('bf16', tokens=4); busy('int4',
+# tokens=8) > busy('bf16', tokens=8); doubled(busy('int4', tokens=least(2))) > 1.3; busy('bf16', tokens=128) < 1.1 *
 # busy('bf16', tokens=1) -->
 #
 # A kernel that widens a tile of weights once for all its tokens would lose later: those of Marlin and Machete are said to gain up to 16 or
@@ -123,11 +122,12 @@ compare(w, "bits", {"int4": "bf16"}, of="speed-up", at=more)
 # 1. Widened first, a weight moves 5 bytes in place of 2: one is read, two are written, two read again. PyTorch's own kernel has
 #    a thread for each result, and neighbours read far apart. The compiled kernel reads in order and is faster than bf16's, but the host
 #    takes longer to launch compiled code than the GPU to run it: [[overhead-bound]]. In a CUDA Graph it would pay.
-# <!-- so bits: at(tokens=1, width=8192, inputs='ordinary'); busy('bf16') > 1.5 * busy('int8-fused'); host('int8-fused')
+# <!-- so bits: at(tokens=1, width=8192, inputs='ordinary'); busy('bf16') > 1.1 * busy('int8-fused'); host('int8-fused')
 # > busy('int8-fused'); [period(way) for way in ('int8', 'int8-fused', 'int8-widened')] > period('bf16') -->
-# 2. Only near 16384: the weights are widened once for all tokens. Even then it gains nothing: the matmul is bf16's.
+# 2. Less and less, since the weights are widened once for all tokens; at 16384 it still costs about a sixth. It gains nothing: the matmul
+#    is bf16's.
 # <!-- so bits: at(width=8192, inputs='ordinary'); period('bf16', tokens=4096) / period('int8-widened', tokens=4096) <
-# 0.8; period('bf16', tokens=16384) / period('int8-widened', tokens=16384) is 0.9 to 1 -->
+# 0.8; period('bf16', tokens=16384) / period('int8-widened', tokens=16384) is 0.81 to 0.87 -->
 #
 # </details>
 
