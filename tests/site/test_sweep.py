@@ -8,7 +8,7 @@ from sweeping import compared, lessons, marked, swept
 pytestmark = pytest.mark.browser
 MOST_BYTES = 125_000
 """Of a lesson's page as a server sends it, compressed: two thirds of a second on a slow phone (1.6 Mbit/s)."""
-MORE = {"06": 140_000, "06b": 140_000, "07": 155_000, "09b": 310_000, "14": 150_000}
+MORE = {"06b": 140_000, "09b": 310_000, "14": 150_000}
 """Lessons that are above it today, by what each may have."""
 
 
