@@ -175,7 +175,7 @@ explore(
 #
 # Launching a layer costs the host 20 µs, say. With few rows, the GPU's time for a layer is that of reading its hidden × hidden
 # float32 weights. *Calculate* the hidden size at which both take equally long: on the article's GTX 1070 at 256 GB/s, and on the H200 at
-# 4.2 TB/s. From which width on does a graph gain little in the figure above?
+# 4.2 TB/s. Compare with the width from which on a graph gained little.
 
 # %% tags=["your-turn", "exercise:06-divide", "calculates"]
 check("06-divide", gtx1070=..., h200=...)
