@@ -234,12 +234,12 @@ _PAPER = {"facecolor": style.PAPER, "edgecolor": "none", "pad": 0.8, "alpha": 0.
 # Bars, and a stack of parts.
 
 
-def _rowed(names: Sequence[str]) -> Axes:
-    """Axes with a row for each name, the first at the top."""
+def _rowed(names: Sequence[str], values: Iterable[str] = ()) -> Axes:
+    """Axes with a row for each name, the first at the top, and room for the values behind."""
     folded = [fill(name, 30) for name in names]
     across = max((len(part) for name in folded for part in name.split("\n")), default=0)
     height = 96 + sum(max(BAR, 6 + ROW * (name.count("\n") + 1)) for name in folded)
-    on = _axes(height, 20 + 0.8 * LETTER * across, 125, above=24)
+    on = _axes(height, 20 + 0.8 * LETTER * across, max(125, 30 + LETTER * max(map(len, values), default=0)), above=24)
     on.set_ylim(len(names) - 0.5, -0.5)
     on.set_yticks(range(len(names)), folded, fontsize=9)
     on.tick_params(axis="y", length=0)
@@ -250,7 +250,9 @@ def _rowed(names: Sequence[str]) -> Axes:
 def _bars(drawn: Data) -> Figure:
     """A bar for each line with its interval and its value; on a log axis, where only a factor has a length, a dot."""
     place, log = place_of(drawn["sliders"]), drawn["y"]["scale"] == "log"
-    on = _rowed([bar["label"] for bar in drawn["bars"]])
+    on = _rowed(
+        [bar["label"] for bar in drawn["bars"]], [bar["at"][place][4] for bar in drawn["bars"] if bar["at"][place]]
+    )
     _scale(on.xaxis, drawn["y"])
     on.set_xlabel(drawn["y"]["title"])
     for y, bar in enumerate(drawn["bars"]):
