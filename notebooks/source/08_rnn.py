@@ -98,7 +98,7 @@ compare(g, "rnn_ladder", gains, of="speed-up", at=at)
 # cuDNN lacks your cell, stack the gates, compute the inputs of all steps at once, and capture the loop in a CUDA Graph.
 #
 # **Check cuDNN's results once** against float64: version 9.19 gets some LSTMs and GRUs in float16 wrong, without an error, by a tenth to
-# three fifths. Their batch is a multiple of 8, their hidden size below 200 and one of 8 but not of 32: pad it to whole 32s.
+# three fifths. Their batch is a multiple of 8, their hidden size below 200 and one of 8 but not of 32: pad it to one of 32.
 #
 # **Launches.** On nearly every rung Python launches the kernels more slowly than the GPU runs them. *streamed* and *wavefront* save no
 # <!-- so rnn_ladder: at(layers=4, cell='lstm', dtype='float32', hidden=512, steps=64, batch=64); [host(way) /
@@ -133,7 +133,8 @@ compare(w, "rnn_ladder", ["state product", "graph", "cudnn"], at=at, layers=1, b
 # %% [markdown] tags=["explain"]
 # Dotted: loading the recurrent weights once per step. Dashed: once *per sample*. Dash-dotted: the FLOP at the peak.
 #
-# A [[thread block]] loads its piece of the weights once for *all* samples of its tile. From eight samples on, the measured matmul lies below the line *per sample*: that
+# A [[thread block]] loads its piece of the weights once for *all* samples of its tile. From eight samples on, the measured matmul lies
+# below the line *per sample*: that
 # <!-- so rnn_ladder: at(layers=1, cell='lstm', dtype='float32', hidden=512, steps=64); load = 4 * 4 * 512 ** 2 /
 # sheet('memory_bytes_per_s'); per = kernel('state-product') / keys(kernel('state-product')); per[4] > load; [per[n] for
 # n in (8, 16, 64, 128)] < load -->
