@@ -148,8 +148,8 @@ compare(s, "strides", ["read", "write"], at=there, stride=(1, 8))
 #
 # The cliff is just below 2²⁶ bytes. Smaller sets fit into L2, which is about twice as fast as the memory. One operator on a
 # small set mostly starts and ends. Around 2²⁵ bytes it beats the datasheet: the operator before has left the set in L2. (*Read*
-# has a bump, at 2¹⁹: up to 2²² there are more threads than words of 16 bytes, and several ask for the same word at once. It
-# is also lesson 04's roof *L2 cache*.)
+# has a bump, at 2¹⁹: up to 2²² there are more threads than words of 16 bytes, and several ask for the same word at once. Its
+# height is lesson 04's roof *L2 cache*.)
 # <!-- so working_set: rate = bytes('sustained-read') / busy('sustained-read'); max(rate) == rate[524288]; rate[2097152]
 # > 9e12; rate[4194304] < 9e12; [rate[n] for n in (8388608, 16777216, 33554432)] is 8e12 to 8.8e12; 4 * 512 *
 # sheet('sm_count') * 16 is 4194304 to 4.4e6 -->

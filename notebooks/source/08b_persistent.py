@@ -69,12 +69,12 @@ display(
 # <details><summary>What measured it</summary>
 #
 # ```python
-# torch.cuda._sleep(20_000_000)  # the GPU waits while the host launches
-# start.record()                 # start and end: torch.cuda.Event(enable_timing=True)
-# graph.replay()                 # of rnn(x), as in At work: float32, one sample. Its rival: PersistentRNN(rnn, choose=False)(x)
-# end.record()
-# torch.cuda.synchronize()
-# print(start.elapsed_time(end), "ms")
+# net = PersistentRNN(rnn, choose=False)  # of brrr.kernels.recurrent; rnn: torch.nn.RNN(1024, 1024) on the GPU
+# for call in (graph.replay, lambda: net(x)):  # graph: of rnn(x), 256 steps of one sample; both ran once before
+#     torch.cuda._sleep(20_000_000)  # the GPU waits while the host launches
+#     start.record(), call(), end.record()  # start, end: torch.cuda.Event(enable_timing=True)
+#     torch.cuda.synchronize()
+#     print(start.elapsed_time(end), "ms")
 # ```
 #
 # </details>

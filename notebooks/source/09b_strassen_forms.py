@@ -156,7 +156,7 @@ for name, y in {"a in two float16 terms": two @ b, "a in float32": a @ b}.items(
 #
 # </details>
 #
-# A program can choose: this course's `plan` predicts time and error of each way, and takes the fastest that is accurate enough.
+# This course's `plan` predicts time and error of each way, and takes the fastest that is accurate enough.
 
 # %% tags=["explore"]
 print(plan(8192, 8192, 8192, accuracy="fp32", device="h200"))
