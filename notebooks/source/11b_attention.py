@@ -80,7 +80,7 @@ compare(g, "attention", {"flash": "naive", "cudnn": "naive", "efficient": "naive
 # Measured, the three steps take three times what their bytes need, with the compiler's softmax (below) twice: PyTorch's is slow on such
 # <!-- so attention: at(length=8192, kind='all', dtype='bfloat16', head=128); need = bytes('naive') /
 # sheet('memory_bytes_per_s'); period('naive') / need is 2.85 to 3.15; period('compile') / need is 1.9 to 2.3 -->
-# rows. The back ends share the algorithm; PyTorch's own choice is cuDNN.
+# rows. The back ends share the algorithm, not how well they feed the tensor cores; PyTorch's choice is cuDNN.
 #
 # </details>
 #
@@ -146,10 +146,10 @@ compare(w, "attention", spelled, of="speed-up", at=plain)
 #
 # 1. Move *tokens* to both ends. Why are the lines flat at the left, and why do the three steps end before the right?
 # 2. Set *kind of attention* to *causal*: a query sees no later key. Who gains?
-# 3. Set it to *one query*: [[decode]] in lesson 11. What can flash attention still save?
+# 3. Set it to *one query*: [[decode]]. What can flash attention still save?
 # 4. Set it to *training*: forward and backward. The backward pass needs the softmax's weights. The three steps stored them; flash attention
 #    stored one number for each query beside its result, and computes them again: [[rematerialisation]]. Which takes longer, and which more
-#    memory (see the table)?
+#    memory?
 #
 # <details><summary>Answers</summary>
 #
