@@ -9,10 +9,17 @@
 # %% [markdown] tags=["question"]
 # # 04b · When does memory keep up?
 #
-# Side road. Read 04 first.
+# Side road.
+# Know before: [memory-bound kernels](04_memory_bound.ipynb).
 #
 # The datasheet gives one [[DRAM bandwidth]]. One kernel that reads memory reaches less than a hundredth of it, the next runs above
 # it. **What decides?**
+#
+# You will be able to:
+#
+# - calculate the loads in flight that fill memory
+# - predict what reading one number in eight costs
+# - let neighbouring threads read neighbouring numbers
 
 # %% tags=["setup", "question"]
 from brrr_course import check, claims, compare, explore, factory, guess
@@ -33,7 +40,7 @@ g = guess("132 blocks, which read 132 times as many bytes, take ... times as lon
 
 # %% [markdown] tags=["run"]
 # The lines differ in the loads *in flight*: a thread asks for one number, or up to eight at once, and then waits for all.
-# Dotted and dash-dotted: what [[Little's law]] predicts (see below). Dashed: the datasheet.
+# Dotted and dash-dotted: [[Little's law]].
 
 # %% tags=["run"]
 lines = ["one load", "two loads", "four loads", "eight loads"]
@@ -62,11 +69,24 @@ compare(g, "occupancy", ["one load", "eight loads"], blocks=(1, 132))
 # <!-- so occupancy: at(blocks=1); 8 * busy('loads-8') / busy('loads-1') is 1.35 to 1.45 -->
 # kernel's start and end are spread over fewer rounds.
 #
-# **The dents.** A multiprocessor holds eight of these small blocks. (Of blocks that need much room it holds one: lesson 07.) If all are full, one block more has to wait, and runs in a
+# **The dents.** A multiprocessor holds eight of these small blocks. If all are full, one block more has to wait, and runs in a
 # [[wave]] of its own.
 #
 # So a time that is *flat with size* has three usual causes: [[host overhead]], a GPU that is not filled, or a matrix
 # multiplication with few rows (lesson 07). A CUDA Graph removes only the first.
+#
+# </details>
+#
+# <details><summary>What measured it</summary>
+#
+# ```python
+# from brrr.kernels.occupancy import prepared  # blocks of 256 threads, which read 256 numbers each
+# words = torch.randint(2**31 - 1, (132, 256, 256), dtype=torch.int32, device="cuda")  # then (1, 256, 256)
+# launch = prepared(words, torch.zeros(132 * 8, dtype=torch.int32, device="cuda"), 1)  # a load in flight
+# with torch.profiler.profile() as seen:
+#     torch.empty(2**28, device="cuda").zero_(), launch()  # 1 GB in between leaves the cache cold
+# print(seen.key_averages().table(sort_by="device_time_total"))  # the row brrr_in_flight_1
+# ```
 #
 # </details>
 
@@ -81,7 +101,7 @@ compare(g, "occupancy", ["one load", "eight loads"], blocks=(1, 132))
 s = guess("Reading one float in eight takes ... times as long as reading all", unit="x")
 
 # %% [markdown] tags=["run"]
-# The figure shows *useful* bytes per second: those that you asked for. *First number* moves the start: 1 is `x[1:]`.
+# Shown are *useful* bytes per second: those that you asked for. *First number* moves the start: 1 is `x[1:]`.
 
 # %% tags=["run"]
 there = {"stride": 8, "offset": 0, "numbers": 2**28}
@@ -108,14 +128,13 @@ compare(s, "strides", ["read", "write"], at=there, stride=(1, 8))
 # <!-- so strides: at(offset=0, numbers=268435456); [busy('read', stride=n) / busy('read', stride=1) for n in (2, 8,
 # 16)] is 0.97 to 1.03; busy('read', stride=32) / busy('read', stride=1) is 0.58 to 0.62 -->
 #
-# Stride 16 shows that sectors move in pairs. (Stride 32 fits none of the three columns. Only times were recorded; the bytes
-# would tell why: `ncu --metrics dram__bytes_read.sum`.)
+# Stride 16 shows that sectors move in pairs. (Stride 32 takes nearly a fifth longer than pairs would.)
+# <!-- so strides: at(offset=0, numbers=268435456); busy('read', stride=32) / busy('read', stride=1) / 0.5 is 1.15 to 1.2
+# -->
 #
 # **Writing** one number in two, four or eight takes over twice as long as writing all, as if a sector had to be read before a part of
 # <!-- so strides: at(offset=0, numbers=268435456); busy('write', stride=[2, 4, 8]) > 2 * busy('write', stride=1) -->
-# it is written. Only the time was measured. Stride 32 costs as much as 16.
-# <!-- so strides: at(offset=0, numbers=268435456); busy('write', stride=32) / busy('write', stride=16) is 0.98 to 1.02
-# -->
+# it is written.
 #
 # **[[Misaligned access]].** Set the stride to 1 and the first number to 1. Reads do not mind: two warps share a sector, and
 # the second finds it in the cache. Writes take twice as long: each warp begins and ends inside a sector.
@@ -130,9 +149,12 @@ compare(s, "strides", ["read", "write"], at=there, stride=(1, 8))
 # <details><summary>Answer</summary>
 #
 # The cliff is just below 2²⁶ bytes. Smaller sets fit into L2, which is about twice as fast as the memory. One operator on a
-# small set mostly starts and ends. Around 2²⁵ bytes it beats the datasheet: the operator before has left the set in L2. (The
-# bump of *read* at 2¹⁹ is probably the multiprocessors' own small caches. It is also the height of lesson 04's roof *L2 cache*,
-# which L2 alone hardly reaches.)
+# small set mostly starts and ends. Around 2²⁵ bytes it beats the datasheet: the operator before has left the set in L2. (*Read*
+# has a bump, at 2¹⁹: up to 2²² there are more threads than words of 16 bytes, and several ask for the same word at once. Its
+# height is lesson 04's roof *L2 cache*.)
+# <!-- so working_set: rate = bytes('sustained-read') / busy('sustained-read'); max(rate) == rate[524288]; rate[2097152]
+# > 9e12; rate[4194304] < 9e12; [rate[n] for n in (8388608, 16777216, 33554432)] is 8e12 to 8.8e12; 4 * 512 *
+# sheet('sm_count') * 16 is 4194304 to 4.4e6 -->
 #
 # </details>
 
@@ -154,7 +176,7 @@ check("04b-little", bytes_in_flight=..., loads=...)
 # ## More: let neighbours read neighbours
 #
 # A warp of 32 threads reads 512 floats in 16 steps. `place(thread, step)` says which float a thread reads. Here each thread has
-# a stretch of its own: natural on a CPU, and expensive here. Fix it: read every float once, with as few sectors as possible. Then
+# a stretch of its own. Fix it: read every float once, with as few sectors as possible. Then
 # write `place=place`.
 
 
@@ -168,13 +190,19 @@ check("04b-mend", place=...)
 # %% [markdown] tags=["claims"]
 # ## Which claims held
 #
-# The course's own sentences, judged on the data shown here.
+# The course's own sentences.
 
 # %% tags=["claims"]
 claims("04b")
 
 # %% [markdown] tags=["remember"]
 # ## Remember
+#
+# > **Rule.** Keep 32 KiB of loads in flight on each multiprocessor (threads × loads × bytes): memory then delivers over four fifths of its bandwidth.
+# <!-- so occupancy: four = bytes('loads-4') / busy('loads-4') / sheet('memory_bytes_per_s'); eight = bytes('loads-8') /
+# busy('loads-8') / sheet('memory_bytes_per_s'); [eight[528], four[1056]] is 0.8 to 0.9; eight[264] < 0.72;
+# four[528] < 0.72;
+# 8 * 256 * 4 * 4 / 1024 is 32 to 32 -->
 #
 # - Full bandwidth needs bandwidth × latency bytes in flight, from many warps or from many loads per thread.
 # - Memory moves whole sectors, so let neighbouring threads use neighbouring numbers from an aligned start.

@@ -9,15 +9,21 @@
 # %% [markdown] tags=["question"]
 # # 08 · What if each step waits for the last?
 #
-# Side road. Read 07 first.
+# Side road.
+# Know before: [tiles](07_gemm_shapes.ipynb).
 #
 # A recurrent network reads a sequence one [[time step]] after the other, and hands its [[hidden state]] from each step to
 # the next: `h = f(W @ x + U @ h)`. `W @ x` can be computed at any time. `U @ h` waits for the step before. **How much of a GPU
 # can such a network use?**
 #
-# Below: what is computed when, numbered by step. Move *order*. (The legends call a matmul a *product*; in an LSTM each computes
-# four [[gate|gates]].) No order is shorter than its longest chain: two matmuls in each of 4 layers, then `U @ h` of
-# the 5 other steps.
+# You will be able to:
+#
+# - calculate a time step's least time
+# - combine eight matmuls per step into one
+# - predict what a larger batch costs
+#
+# Below: what is computed when, numbered by step. Move *order*. (A *product* is a matmul, in an LSTM of four [[gate|gates]].)
+# No order is shorter than its longest chain.
 
 # %% tags=["setup", "question"]
 from brrr_course import check, claims, compare, drawing, explore, guess, timeline
@@ -40,7 +46,7 @@ drawing("rnn-order", order="loop", layers=4)
 # - **[[wavefront]]**: a layer starts when the one below is a few steps ahead
 # - **graph**: the wavefront loop, captured in a CUDA Graph
 #
-# For comparison: `torch.compile` of a step, `nn.LSTM`, which calls cuDNN, and weights kept on the chip (08b).
+# For comparison: `torch.compile` of a step, `nn.LSTM` (cuDNN), and weights kept on the chip (08b).
 
 # %% tags=["guess"]
 g = guess("In a CUDA Graph, with all these changes, the network is ... times as fast as the naive loop", unit="x")
@@ -73,26 +79,39 @@ compare(g, "rnn_ladder", gains, of="speed-up", at=at)
 #
 # </details>
 #
-# **In practice:** use `nn.LSTM`: cuDNN comes close to the best loop without this work. Check its results once (*At work* says how). If
+# <details><summary>What measured it</summary>
+#
+# ```python
+# from brrr.networks.recurrent import rung  # the ladder's loops, in float32 without TF32
+# from torch.utils.benchmark import Timer
+# rnn, x = torch.nn.LSTM(512, 512, num_layers=4).cuda().eval(), torch.randn(64, 64, 512, device="cuda")
+# for name in ("naive", "graph", "cudnn"):  # cudnn: rnn(x)
+#     timer = Timer("f()", globals={"f": rung(name, rnn, x)})  # a loop of calls, synchronized at its end
+#     print(name, timer.blocked_autorange().median)
+# ```
+#
+# </details>
+#
+# **In practice:** use `nn.LSTM`: cuDNN comes close to the best loop without this work. If
 # <!-- so rnn_ladder: at(layers=4, cell='lstm', dtype='float32', hidden=512, steps=64, batch=64); period('cudnn') < 1.25
 # * period('graph') -->
 # cuDNN lacks your cell, stack the gates, compute the inputs of all steps at once, and capture the loop in a CUDA Graph.
-# (`torch.compile` sees one step here: it cannot combine steps or overlap layers.)
+#
+# **Check cuDNN's results once** against float64: version 9.19 gets some LSTMs and GRUs in float16 wrong, without an error, by a tenth to
+# three fifths. Their batch is a multiple of 8, their hidden size below 200 and one of 8 but not of 32: pad it to one of 32.
 #
 # **Launches.** On nearly every rung Python launches the kernels more slowly than the GPU runs them. *streamed* and *wavefront* save no
 # <!-- so rnn_ladder: at(layers=4, cell='lstm', dtype='float32', hidden=512, steps=64, batch=64); [host(way) /
 # span(f'{way}-graph') for way in ('naive', 'combined', 'streamed', 'fused', 'transposed', 'inputs2')] > 1.5;
 # host('wavefront') / span('graph') > 1.5 -->
-# launches, and even lose: where one stream waits for another, the host must also record an event and wait for it. In a graph
+# launches, and even lose: where one stream waits for another, the host must launch that, too. In a graph
 # <!-- so rnn_ladder: at(layers=4, cell='lstm', dtype='float32', hidden=512, steps=64, batch=64); period('streamed') >
 # period('combined'); period('wavefront') > period('inputs') -->
 # the host launches once, and only then does overlap pay.
 #
-# **Parallelism.** Few samples make few [[tile|tiles]], and most [[multiprocessor|multiprocessors]] stay idle. So stack the gates
-# and overlap layers.
+# **Parallelism.** Few samples make few [[tile|tiles]], and most [[multiprocessor|multiprocessors]] stay idle.
 #
-# In the first timeline, look for gaps. In the second, kernels above one another run at the same time. (Both are of 16 steps, the
-# ladder of 64.)
+# In the first timeline, look for gaps. In the second, kernels above one another run at the same time.
 
 # %% tags=["explain"]
 timeline("rnn_ladder", variants=["fused", "graph"], at=at)
@@ -100,7 +119,7 @@ timeline("rnn_ladder", variants=["fused", "graph"], at=at)
 # %% [markdown] tags=["guess"]
 # ## Guess: why is a larger mini-batch efficient?
 #
-# The study says: the weights are then loaded from memory only once. Take one layer's matmul of the state.
+# The study says: then the weights are loaded only once. Take one layer's matmul of the state.
 
 # %% tags=["guess"]
 w = guess("With 64 samples instead of one, a step's recurrent product takes ... times as long", unit="x")
@@ -114,8 +133,8 @@ compare(w, "rnn_ladder", ["state product", "graph", "cudnn"], at=at, layers=1, b
 # %% [markdown] tags=["explain"]
 # Dotted: loading the recurrent weights once per step. Dashed: once *per sample*. Dash-dotted: the FLOP at the peak.
 #
-# A [[thread block]] loads its piece of the weights and multiplies it with *all* samples of its tile. A tile loads the weights once,
-# whether it holds one sample or is full. From eight samples on, the measured matmul lies below the line *per sample*: that
+# A [[thread block]] loads its piece of the weights once for *all* samples of its tile. From eight samples on, the measured matmul lies
+# below the line *per sample*: that
 # <!-- so rnn_ladder: at(layers=1, cell='lstm', dtype='float32', hidden=512, steps=64); load = 4 * 4 * 512 ** 2 /
 # sheet('memory_bytes_per_s'); per = kernel('state-product') / keys(kernel('state-product')); per[4] > load; [per[n] for
 # n in (8, 16, 64, 128)] < load -->
@@ -124,8 +143,7 @@ compare(w, "rnn_ladder", ["state product", "graph", "cudnn"], at=at, layers=1, b
 # < 0.6 * kernel('state-product', batch=2) -->
 # Where the FLOP take longer than the weights' bytes, the limit grows with every sample ([[compute-bound]]).
 #
-# The next step loads the weights again, mostly from [[L2]]. And all measured lines lie above the other two limits: these kernels
-# are too short to fill the GPU. Lesson 08b attacks both.
+# The next step loads the weights again, mostly from [[L2]], and kernels so short do not fill the GPU. Lesson 08b attacks both.
 
 # %% [markdown] tags=["explore"]
 # ## Explore: the GPU's own time
@@ -165,7 +183,7 @@ explore("rnn_ladder", at=half, lines=some, sliders=["batch", "cell"], values={"b
 #
 # An LSTM layer, hidden size 512, float32, at 4.8 TB/s and 67 TFLOP/s. *Calculate* the bytes of its recurrent weights, the least
 # time of their matmul with one sample (in seconds), and the largest mini-batch for which the bytes, not the FLOP, set that
-# limit. Then find both in the figure of one layer.
+# limit.
 
 # %% tags=["your-turn", "exercise:08-floor", "calculates"]
 check("08-floor", weight_bytes=..., seconds=..., batch=...)
@@ -192,14 +210,17 @@ check("08-combine", stack=..., gates=...)
 # %% [markdown] tags=["claims"]
 # ## Which claims held
 #
-# Claims of *Optimizing Performance of Recurrent Neural Networks on GPUs* (2016), two studies before it, and this course, checked
-# against your data.
+# From *Optimizing Performance of Recurrent Neural Networks on GPUs* (2016) and this course.
 
 # %% tags=["claims"]
 claims("08")
 
 # %% [markdown] tags=["remember"]
 # ## Remember
+#
+# > **Rule.** In float16, give cuDNN's LSTM batches in multiples of 8: other small batches take over three times as long.
+# <!-- so rnn_ladder: at(layers=1, cell='lstm', dtype='float16', hidden=1024, steps=64); gain = span('cudnn') /
+# span('cudnn-padded'); gain > 3; count(gain) == 15 -->
 #
 # - Only the matmul with the state has to wait: compute everything else before it, beside it, or in larger pieces.
 # - A mini-batch shares each load of the weights: the bytes stay, the arithmetic grows with every sample.

@@ -9,10 +9,17 @@
 # %% [markdown] tags=["question"]
 # # 08b · Why fetch the same weights at each step?
 #
-# Side road, for engineers. Read 08 and 06b first.
+# Side road, for engineers.
+# Know before: [recurrent layers](08_rnn.ipynb), [megakernels](06b_megakernel.ipynb).
 #
 # A recurrent layer multiplies its state by the same weights at each time step. With few samples, most of a step goes into loading
 # those weights and starting the next kernel. **What if the weights stayed where they are used?**
+#
+# You will be able to:
+#
+# - calculate the least time of a step
+# - predict what more samples cost a step
+# - find the batch where staying on chip stops paying
 
 # %% tags=["setup", "question"]
 from brrr_course import check, claims, compare, drawing, explore, guess, step_times
@@ -22,11 +29,9 @@ at = {"batch": 1, "hidden": 1024, "steps": 256, "cell": "rnn_tanh", "dtype": "fl
 # %% [markdown] tags=["guess"]
 # ## Guess: one sample, one thousand hidden units
 #
-# A tanh layer, hidden size 1024, float32, inference. PyTorch offers `nn.RNN`, which calls cuDNN (here without TF32, a faster type with
-# fewer digits), and the same in a CUDA Graph; a loop of matmuls in a graph stands beside them. Their rival is a [[persistent kernel]]:
-# launched once for all time steps, it keeps the weights on the chip.
-#
-# Then run: along x the [[mini-batch]], upwards the time of 256 steps.
+# A tanh layer, hidden size 1024, float32, inference. PyTorch's `nn.RNN` calls cuDNN (here without TF32), also in a CUDA Graph; a loop of
+# matmuls in a graph stands beside them. Their rival is a [[persistent kernel]]: launched once for all time steps, it keeps the weights on
+# the chip.
 
 # %% tags=["guess"]
 g = guess("With one sample, 256 steps with the weights on the chip are ... times as fast as the best cuDNN's", unit="x")
@@ -61,29 +66,38 @@ display(
 #
 # </details>
 #
-# **In practice:** with few samples, cuDNN as PyTorch calls it waits for the host. Capture `nn.RNN` or `nn.LSTM` in a CUDA Graph: the
+# <details><summary>What measured it</summary>
+#
+# ```python
+# net = PersistentRNN(rnn, choose=False)  # of brrr.kernels.recurrent; rnn: torch.nn.RNN(1024, 1024) on the GPU
+# for call in (graph.replay, lambda: net(x)):  # graph: of rnn(x), 256 steps of one sample; both ran once before
+#     torch.cuda._sleep(20_000_000)  # the GPU waits while the host launches
+#     start.record(), call(), end.record()  # start, end: torch.cuda.Event(enable_timing=True)
+#     torch.cuda.synchronize()
+#     print(start.elapsed_time(end), "ms")
+# ```
+#
+# </details>
+#
+# **In practice:** with few samples, cuDNN as PyTorch calls it waits for the host: the table shows what a CUDA Graph gains.
 # <!-- so rnn: at(hidden=1024, steps=256, cell='rnn_tanh', dtype='float32', batch=1); period('cudnn') > 1.5 *
 # period('cudnn-graph') -->
-# table shows what that gains. In half types, pad the batch (see *Explore*).
 #
 # The table gives a step as a *slope*: the extra time of 256 steps over 64, divided by 192. So costs that come once per call drop out.
 #
-# **How far could one go?** This package's kernel keeps all weights on the chip. Each [[thread block]] holds some rows of the
-# recurrent matrix, in its multiprocessor's [[register file]] and, where that is too small, in [[shared memory]]. It computes those
-# rows of each new state.
+# **How far could one go?** In this package's kernel each [[thread block]] holds some rows of the recurrent matrix, in its
+# multiprocessor's [[register file]] and, where that is too small, in [[shared memory]], and computes those rows of each new state.
 #
 # **How blocks wait for each other.** At the next step each block needs the *whole* state. The textbook way is a [[grid barrier]]:
-# write your rows, report, wait until all have: several trips to the [[L2]] cache. Here the data themselves say that they
-# have arrived. The result's memory is filled beforehand with a pattern (a NaN) that no result has, and a block reads until none
-# is left ([[polling]]): one trip.
+# write your rows, report, wait until all have: several trips to the [[L2]] cache. Here the result's memory is
+# filled beforehand with a pattern (a NaN) that no result has, and a block reads until none is left ([[polling]]): one trip.
 #
-# **Why it cannot hang.** A waiting block keeps its multiprocessor. So all blocks must run at once, and a launch with more blocks
-# than fit is refused.
+# **Why it cannot hang.** A waiting block keeps its multiprocessor. So all blocks must run at once: a launch with more is refused.
 
 # %% [markdown] tags=["guess"]
 # ## Guess: sixty-four samples
 #
-# The weights are there already, and more samples share them. What do 64 samples cost?
+# The weights are there already, and more samples share them.
 
 # %% tags=["guess"]
 w = guess("With 64 samples instead of one, all steps take ... times as long", unit="x")
@@ -99,23 +113,26 @@ compare(w, "rnn", ["persistent"], at=at, batch=(1, 64))
 #
 # - **the exchange**: a trip to L2 and back, measured on a layer with 32 hidden units;
 # - **the state**: every block reads the state of its samples at each step;
-# - **the arithmetic**: on CUDA cores, or on [[tensor core|tensor cores]] where that pays (in the drawing from 24 samples on; float32
-#   then as three TF32 matmuls, which together keep nearly all digits).
+# - **the arithmetic**: on CUDA cores, or on [[tensor core|tensor cores]] where that pays (in the drawing from 24 samples on, as
+#   three TF32 matmuls).
 #
 # The input's matmul for all steps runs before; its share is added to the longest. That is the *floor*, dashed; markers are measured.
 #
 # With few samples the exchange is the largest part, from 16 on the input's matmul, which grows with every sample. cuDNN
 # fills its tiles better then: the gain shrinks from 8 samples on, to about 3 at 64 and above. (It is largest at 2, where
-# cuDNN takes three times as long as at 1.) With 64 samples the floor is half of the measured step; the rest we did not
+# cuDNN takes three times as long as at 1.) With 64 samples the floor is half of the measured step; the rest is
 # <!-- so rnn: gains = [cudnn(cell='rnn_tanh', dtype='float32', hidden=1024, batch=n) / step('persistent',
 # cell='rnn_tanh', dtype='float32', hidden=1024, batch=n) for n in (1, 2, 3, 4, 8, 16, 24, 32, 64, 96, 128)]; (gains[2])
 # >= (max(gains)); ([gains[n] / gains[8] for n in (16, 24, 32, 64, 96, 128)]) < 0.6; ([gains[n] for n in (64, 96, 128)])
 # is 2.6 to 3.6; (cudnn(cell='rnn_tanh', dtype='float32', hidden=1024, batch=2) / cudnn(cell='rnn_tanh',
 # dtype='float32', hidden=1024, batch=1)) is 2.8 to 3.2 -->
 # <!-- so rnn: floor(cell='rnn_tanh', dtype='float32', hidden=1024, batch=64) / step('persistent', cell='rnn_tanh',
-# dtype='float32', hidden=1024, batch=64) is 0.47 to 0.53 -->
-# look into. *Groups* keep the state's part small: a copy of the weights needs only some multiprocessors, so several
-# groups of blocks hold a copy each and share the samples.
+# dtype='float32', hidden=1024, batch=64) is 0.47 to 0.53; (step('persistent', cell='rnn_tanh', dtype='float32',
+# hidden=1024, batch=128) - step('persistent', cell='rnn_tanh', dtype='float32', hidden=1024, batch=64)) /
+# (floor(cell='rnn_tanh', dtype='float32', hidden=1024, batch=128) - floor(cell='rnn_tanh', dtype='float32',
+# hidden=1024, batch=64)) is 1.45 to 1.6 -->
+# no fixed cost: from 64 to 128 samples a step grows by half more than its floor. *Groups* keep the state's part small: a copy of the
+# weights needs only some multiprocessors, so several groups of blocks hold a copy each and share the samples.
 
 # %% [markdown] tags=["explore"]
 # ## Explore: half the bytes
@@ -154,7 +171,7 @@ explore(
 # each. An exchange takes 0.49 µs, all blocks together read at most 13.8 TB/s (the fastest of 04b's reads), and tensor cores compute 122
 # <!-- so working_set: max(bytes('sustained-read') / busy('sustained-read')) is 13.66e12 to 13.94e12 -->
 # TFLOP/s. *Calculate* the bytes that all blocks read in a step, a step's least time (in seconds, without the input's matmul), and the
-# largest batch whose arithmetic hides behind the exchange. Then set the drawing to 24.
+# largest batch whose arithmetic hides behind the exchange.
 
 # %% tags=["your-turn", "exercise:08b-step", "calculates"]
 check("08b-step", state_bytes=..., seconds=..., batch=...)
@@ -176,13 +193,18 @@ check("08b-until", until=...)
 # %% [markdown] tags=["claims"]
 # ## Which claims held
 #
-# Claims of *Persistent RNNs* (2016), measured on a Titan X, and this course's own targets, checked against your data.
+# From *Persistent RNNs* (2016), measured on a Titan X, and this course.
 
 # %% tags=["claims"]
 claims("08b")
 
 # %% [markdown] tags=["remember"]
 # ## Remember
+#
+# > **Rule.** At batch 16 and below, capture `nn.RNN` and `nn.LSTM` in a CUDA Graph: every layer measured ran faster.
+# <!-- so rnn: at(hidden=1024); [period('cudnn', cell=cell, dtype=dtype, batch=n) / period('cudnn-graph', cell=cell,
+# dtype=dtype, batch=n) for cell in ('rnn_tanh', 'lstm') for dtype in ('float32', 'float16') for n in (1, 4, 16)] is 1.05
+# to 4 -->
 #
 # - What every step needs again should stay where it is used: registers first, then shared memory, then L2.
 # - Once the weights stay, the exchange between blocks is the floor of a step with few samples; with many, it is the matmuls.

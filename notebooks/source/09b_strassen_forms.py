@@ -9,10 +9,17 @@
 # %% [markdown] tags=["question"]
 # # 09b · How much accuracy buys how much time?
 #
-# *Side road. Read 09 first.*
+# Side road.
+# Know before: [Strassen's algorithm](09_strassen.ipynb).
 #
 # Numbers with fewer digits are faster to multiply, and so are matrices with Strassen. Both make the result less accurate. **Why is speed
 # paid for in accuracy, and which of these trades are worth it?**
+#
+# You will be able to:
+#
+# - predict how errors grow with Strassen
+# - calculate how many bfloat16 matmuls replace a float32 one
+# - scale inputs so that small rows keep digits
 
 # %% tags=["setup", "question"]
 import torch
@@ -29,8 +36,7 @@ factory("compute", detail="sm")
 # [[relative error]].
 #
 # A [[Strassen level|level]] multiplies *sums* of blocks. If the elements are normally distributed, a sum of two blocks is larger than a
-# block by √2, and rounding errors grow with it. In the end the large parts cancel, but the rounding errors stay. How much larger
-# does the relative error become?
+# block by √2, and rounding errors grow with it. In the end the large parts cancel, but the rounding errors stay.
 
 # %% tags=["guess"]
 g = guess("Two levels of Strassen in float32: the error is larger by a factor of ...", unit="x")
@@ -54,11 +60,24 @@ compare(g, "strassen", of="error", level=2)
 #
 # </details>
 #
-# In float32 two levels double the error: one bit of 24 is lost. The drawing shows more, because it measures something else: the *worst*
-# row of a small matrix, computed on the CPU. The table has the error of the whole matrix, on the GPU.
+# <details><summary>What measured it</summary>
+#
+# ```python
+# from brrr.strassen import matmul
+# a, b = torch.randn(2, 16384, 16384, device="cuda")
+# exact = a[:64].double() @ b.double()  # some rows are enough
+# for level in (0, 2):
+#     y = matmul(a, b, level=level, form="strassen", inner="sgemm")[:64]
+#     print(level, float((y - exact).norm() / exact.norm()))
+# ```
+#
+# </details>
+#
+# In float32 two levels double the error: one bit of 24 is lost. The drawing shows more: the *worst* row of a small matrix, on the CPU.
+# The table has the whole matrix, on the GPU.
 #
 # The drawing also has Winograd's form of a level: 15 additions instead of 18, because some sums are built on others. These are larger, so
-# the error grows faster; and the saved additions were almost free, in registers during one pass over memory.
+# the error grows faster.
 
 # %% [markdown] tags=["guess"]
 # ## Guess: float32's digits from short numbers
@@ -95,7 +114,7 @@ compare(s, "strassen", splits, of="speed-up", size=8192)
 # tensor cores drop the last bits when they add, so partial sums must move to float32 registers often.
 #
 # **When digits are lost: badly scaled inputs.** A large number plus a small one loses digits of the small one. A level adds large and
-# small blocks, so in the drawing below small rows lose most of their digits. The whole matrix's error hides this: look at the worst row.
+# small blocks, so in the drawing below small rows lose most of their digits.
 #
 # The remedy is to scale by powers of two, which change no digit. *Outer* scaling divides each row of `a` and each column of `b`, and
 # scales the result back; *inner* scaling divides columns of `a` and multiplies rows of `b`. Which one helps if the rows of `a` differ in
@@ -103,7 +122,7 @@ compare(s, "strassen", splits, of="speed-up", size=8192)
 #
 # <details><summary>Answer</summary>
 #
-# *Outer*: each row gets its own factor. *Inner* helps if columns of `a` differ ("badly scaled inside"). Neither helps the other case.
+# *Outer*: each row gets its own factor. *Inner* helps if columns of `a` differ ("badly scaled inside").
 #
 # </details>
 #
@@ -137,7 +156,7 @@ for name, y in {"a in two float16 terms": two @ b, "a in float32": a @ b}.items(
 #
 # </details>
 #
-# A program can choose: this course's `plan` predicts time and error of each way, and takes the fastest that is accurate enough.
+# This course's `plan` predicts time and error of each way, and takes the fastest that is accurate enough.
 
 # %% tags=["explore"]
 print(plan(8192, 8192, 8192, accuracy="fp32", device="h200"))
@@ -173,14 +192,16 @@ check("09b-scaling", scaled=...)
 # %% [markdown] tags=["claims"]
 # ## Which claims held
 #
-# This course's own sentences, each checked against the data shown. `matmul` is this course's function; it
-# chooses as `plan` does.
+# This course's own sentences; its `matmul` chooses as `plan` does.
 
 # %% tags=["claims"]
 claims("09b")
 
 # %% [markdown] tags=["remember"]
 # ## Remember
+#
+# > **Rule.** On evenly scaled inputs TF32 costs a relative error of 3e-4 at any size: allow it where yours are no better.
+# <!-- so strassen: error('tf32') is 2.9e-4 to 3e-4; count(error('tf32')) == 9 -->
 #
 # - Short numbers are fast because their multipliers are small, and sums of several short numbers can carry float32's digits.
 # - A Strassen level makes errors larger, more so in short types, and much more so on badly scaled inputs.

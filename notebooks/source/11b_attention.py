@@ -9,7 +9,8 @@
 # %% [markdown] tags=["question"]
 # # 11b · When does fusion need a new algorithm?
 #
-# Side road. Read 05 and 11 first.
+# Side road.
+# Know before: [fusion](05_fusion.ipynb), [decode](11_language_model.ipynb).
 #
 # In attention, each of N tokens sends a *query* to N *keys*. The softmax of its scores gives the weights with which the *values* are
 # added up:
@@ -21,6 +22,12 @@
 #
 # These are three steps: a matmul, a softmax, a matmul. The N x N matrix between them is written and read as scores, then written and
 # read as weights. **Why does a compiler not simply fuse this away?**
+#
+# You will be able to:
+#
+# - calculate the bytes of attention's scores
+# - predict whether a compiler removes the matrix
+# - fix a softmax that goes tile by tile
 
 # %% tags=["setup", "question"]
 import numpy as np
@@ -70,22 +77,33 @@ compare(g, "attention", {"flash": "naive", "cudnn": "naive", "efficient": "naive
 # <!-- so attention: at(length=8192, kind='all', dtype='bfloat16', head=128); flop('flash') / bytes('flash') is 4096 to
 # 4096 -->
 #
-# Measured, the three steps take more than twice what their bytes need: PyTorch's softmax is slow on such rows. The back ends share the
-# algorithm, but not how busy they keep the tensor cores; PyTorch's own choice is cuDNN.
+# Measured, the three steps take three times what their bytes need, with the compiler's softmax (below) twice: PyTorch's is slow on such
+# <!-- so attention: at(length=8192, kind='all', dtype='bfloat16', head=128); need = bytes('naive') /
+# sheet('memory_bytes_per_s'); period('naive') / need is 2.85 to 3.15; period('compile') / need is 1.9 to 2.3 -->
+# rows. The back ends share the algorithm, not how well they feed the tensor cores; PyTorch's choice is cuDNN.
+#
+# </details>
+#
+# <details><summary>What measured it</summary>
+#
+# ```python
+# q, k, v = torch.randn(3, 1, 16, 8192, 128, dtype=torch.bfloat16, device="cuda")
+# given = {"q": q, "k": k, "v": v, "flash": torch.nn.functional.scaled_dot_product_attention}
+# with sdpa_kernel(SDPBackend.FLASH_ATTENTION):  # of torch.nn.attention; Timer: of torch.utils.benchmark
+#     for way in ("((q * 128**-0.5) @ k.mT).softmax(-1) @ v", "flash(q, k, v)"):
+#         print(Timer(way, globals=given).blocked_autorange().median)  # divide the first by the second
+# ```
 #
 # </details>
 #
 # ## One pass over the keys
 #
-# A softmax needs the largest score of its row and the sum of all exponentials: both are known only at the row's end. Until then they
-# wait in memory.
+# A softmax needs the largest score of its row and the sum of all exponentials: both are known only at the row's end.
 #
 # An [[online softmax]] begins anyway. For each query it keeps the largest score, the sum and the result so far. When a
-# [[tile]] of keys brings a larger score, it multiplies sum and result by exp(old maximum - new maximum), as if the new maximum had been
-# known from the start.
+# [[tile]] of keys brings a larger score, it multiplies sum and result by exp(old maximum - new maximum).
 #
 # Move *step*, and check query 1 by hand. The drawing has powers of two in place of exp.
-# (Each tile of queries reads K and V again.)
 
 # %% tags=["explain"]
 drawing("flash-tiles", step=2)
@@ -118,20 +136,20 @@ compare(w, "attention", spelled, of="speed-up", at=plain)
 
 # %% [markdown] tags=["explain"]
 # A compiler fuses the operations that you wrote. From the lines at the top it makes a faster softmax than PyTorch's own; the matrix
-# stays. The online softmax is a new algorithm, which somebody had to find.
+# stays. The online softmax is a new algorithm.
 #
 # But the compiler knows some programs by heart. The textbook's spelling is on its list: it puts the library's attention in its place.
-# With the scale on `q` it is not. Do not rely on spelling: call `scaled_dot_product_attention`.
+# With the scale on `q` it is not. Do not rely on spelling.
 
 # %% [markdown] tags=["explore"]
 # ## Explore: masks, a single query, training
 #
 # 1. Move *tokens* to both ends. Why are the lines flat at the left, and why do the three steps end before the right?
 # 2. Set *kind of attention* to *causal*: a query sees no later key. Who gains?
-# 3. Set it to *one query*: [[decode]] in lesson 11. What can flash attention still save?
+# 3. Set it to *one query*: [[decode]]. What can flash attention still save?
 # 4. Set it to *training*: forward and backward. The backward pass needs the softmax's weights. The three steps stored them; flash attention
 #    stored one number for each query beside its result, and computes them again: [[rematerialisation]]. Which takes longer, and which more
-#    memory (see the table)?
+#    memory?
 #
 # <details><summary>Answers</summary>
 #
@@ -139,7 +157,7 @@ compare(w, "attention", spelled, of="speed-up", at=plain)
 # <!-- so attention: 16 * 65536 ** 2 * 2 is 136.5e9 to 137.5e9 -->
 #    for the weights.
 # 2. Flash attention skips tiles that the mask hides. The three steps compute all scores, then overwrite half.
-# 3. Hardly any bytes: with a row of scores in place of a matrix, nearly all bytes are keys and values. What counts is to
+# 3. Hardly any bytes: nearly all are keys and values. What counts is to
 #    keep all multiprocessors reading: flash splits the keys among them, memory-efficient has one block a head.
 # 4. Flash attention takes less of both. Computing again takes FLOP, on tensor cores that would wait.
 #
@@ -180,7 +198,7 @@ check("11b-online", update=...)
 # %% [markdown] tags=["claims"]
 # ## Which claims held
 #
-# We wrote down all sentences before anything was measured.
+# All were written before anything was measured.
 
 # %% tags=["claims"]
 claims("11b")
@@ -188,8 +206,12 @@ claims("11b")
 # %% [markdown] tags=["remember"]
 # ## Remember
 #
-# - Attention in three steps moves an N x N matrix through memory several times; flash attention never stores it, and does the same
-#   FLOP with far more of them per byte than the ridge point.
+# > **Rule.** From 2048 tokens on, call `scaled_dot_product_attention`: storing the scores takes at least twice as long.
+# <!-- so attention: at(kind='all', dtype='bfloat16', head=128, length=least(2048)); gain = period('naive') /
+# period('flash'); gain > 2; count(gain) == 5; period('naive', length=1024) / period('flash', length=1024) < 2 -->
+#
+# - Attention in three steps moves an N x N matrix through memory several times; flash attention never stores it, and has far more
+#   FLOP per byte than the ridge point.
 # - The online softmax makes it possible: keep a maximum and a sum, and rescale when the maximum rises.
 # - A compiler fuses the steps that you wrote, or knows a program by heart; it did not find this algorithm.
 #

@@ -9,12 +9,18 @@
 # %% [markdown] tags=["question"]
 # # 14 · When are two GPUs faster than one?
 #
-# Side road. Read 02, 07 and 10 first.
+# Side road.
+# Know before: [copies](02_transfers.ipynb), [matmul shapes](07_gemm_shapes.ipynb), [idle GPUs](10_diagnose_your_model.ipynb).
 #
-# Two GPUs have twice the arithmetic and memory bandwidth. But each needs the other's results: **communication** is a cost of its
-# own, beside overhead, latency, memory and compute.
+# Two GPUs have twice the arithmetic and memory bandwidth. But each needs the other's results: **communication** is a cost of its own.
 #
 # **How much faster is the same batch on two GPUs, and why not twice as fast?**
+#
+# You will be able to:
+#
+# - calculate how long an exchange takes and hides
+# - predict when two GPUs beat one
+# - cut two layers' weights in halves
 
 # %% tags=["setup", "question"]
 from brrr_course import check, claims, compare, drawing, explore, guess, timeline
@@ -26,7 +32,7 @@ from brrr_course import check, claims, compare, drawing, explore, guess, timelin
 # (Its two halves are a [[reduce-scatter]] and an [[all-gather]].)
 #
 # [[NVLink]] joins the two. By an H200's datasheet it moves 450 gigabytes per second in each direction, and an all-reduce moves each byte once
-# each way (multicast through its switches was off here). First *calculate* how long 2 MiB takes, then 8 bytes.
+# each way. First *calculate* how long 2 MiB takes, then 8 bytes.
 
 # %% tags=["guess"]
 g = guess("An all-reduce of 2 MiB takes ... times as long as one of 8 bytes", unit="x")
@@ -53,18 +59,31 @@ compare(g, "collective", ["all reduce"], nbytes=(8, 2**21))
 # %% [markdown] tags=["explain"]
 # <details><summary>Our explanation</summary>
 #
-# It is the *host* ([[host overhead]]). Up to 1 MiB, the call takes the host several times as long as the kernel runs: see below. The
+# It is the *host* ([[host overhead]]). Up to 1 MiB, the call takes the host several times as long as the kernel runs. The
 # <!-- so collective: at(nbytes=most(1048576)); period('all-reduce') > 3 * kernel('all-reduce');
 # count(period('all-reduce')) is 18 to 18 -->
-# kernel sets the pace from 8 MiB on. So exchange a few large buffers, not many small ones.
+# kernel sets the pace from 8 MiB on.
 # <!-- so collective: at(nbytes=least(8388608)); period('all-reduce') < 1.1 * kernel('all-reduce');
 # count(period('all-reduce')) is 8 to 8 -->
 #
 # </details>
 #
+# <details><summary>What measured it</summary>
+#
+# ```python
+# dist.init_process_group("nccl")  # dist: torch.distributed. NCCL_NVLS_ENABLE=0 torchrun --nproc-per-node 2 ...
+# torch.cuda.set_device(dist.get_rank())
+# for nbytes in (8, 2**21):
+#     x = torch.zeros(nbytes // 4, device="cuda")
+#     timer = torch.utils.benchmark.Timer("dist.all_reduce(x)", globals={"dist": dist, "x": x})
+#     print(timer.timeit(1000).median)  # the same number of calls on both GPUs
+# ```
+#
+# </details>
+#
 # ## A fixed time and a bandwidth
 #
-# The dashed line is a fixed time plus bytes over a bandwidth, as in lesson 02, fitted to calls in a loop. Where it bends
+# The dashed line is a fixed time plus bytes over a bandwidth, as in lesson 02. Where it bends
 # it lies too high: while a kernel runs, the host launches the next. The longer of the two sets the pace, not the sum.
 
 # %% tags=["explain"]
@@ -74,7 +93,7 @@ drawing("exchange-line", source="recorded:h200", nbytes=2**23)
 # ## Guess: half the samples each
 #
 # In [[data parallelism]] both GPUs hold all weights, and each computes the gradients of half the samples; an all-reduce adds these up.
-# PyTorch's *DDP* collects them in *buckets* of 25 MiB (here, a layer each), and exchanges a bucket as soon as it is full, while the
+# PyTorch's *DDP* collects them in *buckets* of 25 MiB (here, a layer each), and exchanges each once it is full, while the
 # backward pass goes on.
 #
 # Our MLP has eight Linear layers of width 4096 in bf16: 268 MB of weights, and as much of gradients. One GPU takes 64 samples, or
@@ -111,8 +130,8 @@ compare(w, "data_parallel", {"buckets": "one", "flat": "one", "alone": "one"}, o
 #    host work.
 # <!-- so data_parallel: at(network='MLP', batch=32, bucket=25); period('flat') < period('buckets') -->
 #
-# An article on recurrent networks says that smaller mini-batches lose more to the first, to slower matmuls. By the time in which
-# the GPU works its recurrent layer does: its gradients are few. In an MLP, DDP's exchange loses more: move *network*.
+# An article on recurrent networks says that smaller mini-batches lose more to the first, to slower matmuls. By the GPU's own
+# time its recurrent layer does: its gradients are few. In an MLP, DDP's exchange loses more: move *network*.
 # <!-- so data_parallel: at(batch=32, bucket=25); matmuls = [period('alone', network=each) - period('one', network=each)
 # / 2 for each in ('MLP', 'recurrent layer')]; exchange = [period('buckets', network=each) - period('alone',
 # network=each) for each in ('MLP', 'recurrent layer')]; matmuls['recurrent layer'] > exchange['recurrent layer'];
@@ -122,9 +141,9 @@ compare(w, "data_parallel", {"buckets": "one", "flat": "one", "alone": "one"}, o
 #
 # ## Does the exchange hide?
 #
-# The timeline shows both GPUs, 8192 samples on each; whichever enters an exchange first waits. *After the backward pass* the
-# exchange has nothing beside it. *Overlapped*, all exchanges but the last run beside the backward pass. Yet the step is barely
-# shorter: beside NCCL's kernels, which need multiprocessors too, the matmuls take longer, by nearly what GPU 1 hides.
+# The timeline shows both GPUs, 8192 samples on each; whichever enters an exchange first waits. *Overlapped*, all exchanges but the last
+# run beside the backward pass. Yet the step is barely shorter: beside NCCL's kernels, which need multiprocessors too, the matmuls take
+# longer, by nearly what GPU 1 hides.
 # <!-- so data_parallel: at(network='MLP', batch=8192, bucket=25); period('alone') < period('buckets');
 # period('buckets') < period('after'); period('after') - period('buckets') < 0.5 * (period('after') - period('alone'))
 # -->
@@ -153,7 +172,7 @@ timeline("data_parallel", variants=["buckets", "after", "alone"], at={**at, "bat
 # <!-- so tensor_parallel: at(width=1024); gain = period('one') / period('split'); count(gain > 1) == 1; gain[16384] is
 # 1 to 1.3 -->
 # 3. The MLP: from 2048 samples on each GPU. The block: from 8, as it uses each weight in all 512 tokens. The recurrent layer: only
-#    with 512; below, the host sets the pace.
+#    with 512.
 # <!-- so data_parallel: at(bucket=25); pays = [first(keys(where(period('one', network=each), period('buckets',
 # network=each) < period('one', network=each)))) for each in ('MLP', 'transformer block', 'recurrent layer')];
 # pays['MLP'] is 2048 to 2048; pays['transformer block'] is 8 to 8; pays['recurrent layer'] is 512 to 512 -->
@@ -161,7 +180,7 @@ timeline("data_parallel", variants=["buckets", "after", "alone"], at={**at, "bat
 # </details>
 #
 # **Without two GPUs** choose *live on this CPU* above a figure of the notebook. Two processes, each with half of the cores, then play
-# GPUs, and exchange through *gloo*. *Cancel* ends both. An exchange hides only with four cores or more.
+# GPUs, and exchange through *gloo*. An exchange hides only with four cores or more.
 
 # %% tags=["explore"]
 one = {"width": 8192, "batch": 1}
@@ -202,13 +221,18 @@ check("14-shards", cut=...)
 # %% [markdown] tags=["claims"]
 # ## Which claims held
 #
-# All were fixed before measuring.
+# This course's sentences, and one article's.
 
 # %% tags=["claims"]
 claims("14")
 
 # %% [markdown] tags=["remember"]
 # ## Remember
+#
+# > **Rule.** Exchange at least 8 MiB per all-reduce: below, the call costs its fixed time, however few the bytes.
+# <!-- so collective: period('all-reduce', nbytes=least(8388608)) < 1.1 * kernel('all-reduce', nbytes=least(8388608));
+# period('all-reduce', nbytes=4194304) > 1.1 * kernel('all-reduce', nbytes=4194304); max(period('all-reduce',
+# nbytes=most(4194304))) < 1.2 * period('all-reduce', nbytes=8) -->
 #
 # - A small exchange costs a fixed time, nearly all of it the host's; a large one costs its bytes over the link's bandwidth.
 # - Data parallelism exchanges gradients, tensor parallelism outputs: two GPUs pay where they set the pace and do much work per exchanged byte.
