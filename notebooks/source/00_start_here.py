@@ -41,9 +41,9 @@ compare(g, "matmul", {"the CPU": "cpu", "the GPU": "synchronized"}, size=1)
 # ```python
 # import time, torch
 # for device in ["cpu", "cuda"] if torch.cuda.is_available() else ["cpu"]:
-#     a, b, wait = torch.ones(1, 1, device=device), torch.ones(1, 1, device=device), torch.get_device_module(device).synchronize
+#     a, wait = torch.randn(1, 1, device=device), torch.get_device_module(device).synchronize
 #     for _ in range(9):  # the first calls also set things up
-#         start = time.perf_counter(); c = a @ b; wait(); seconds = time.perf_counter() - start
+#         start = time.perf_counter(); c = a @ a; wait(); seconds = time.perf_counter() - start
 #     print(device, seconds)
 # ```
 #
@@ -154,7 +154,7 @@ claims("00", source="recorded:h200")
 # %% [markdown] tags=["remember"]
 # ## Remember
 #
-# > **Rule.** Leave on the CPU what it does in less than about 15 µs: an H200 takes that for any result you wait for.
+# > **Rule.** Leave on the CPU what it does in less than about 15 µs: an H200 takes that long for any result you wait for.
 # <!-- so matmul: min(latency('gpu')) is 14.5e-6 to 15.5e-6; latency('cpu', size=[1, 64, 128]) < min(latency('gpu')) -->
 #
 # - A GPU operation is a kernel in a queue: the host launches it and goes on.

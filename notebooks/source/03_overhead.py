@@ -155,7 +155,7 @@ display(
 # | | work | µs |
 # | --- | --- | --- |
 # | the host pays | the loop above: 2¹⁰ numbers → 2²⁰ | 124 → 118 |
-# | under-filled GPU | 1 thread block → 132 | 94 → 97 |
+# | under-filled GPU | 1 thread block → 132 like it | 94 → 97 |
 # | the weights set the pace | bfloat16, 8192 × 8192 weights: 8 columns → 128 | 37 → 36 |
 # <!-- so run_ahead: 1e6 * period('eager', elements=1024) is 123.5 to 124.5; 1e6 * period('eager', elements=1048576) is
 # 117.5 to 124.5 -->

@@ -57,7 +57,7 @@ compare(g, "block", of="classes")
 # import torch
 # given = {"device": "cuda", "dtype": torch.bfloat16}
 # block = torch.nn.TransformerEncoderLayer(1024, 16, 4096, 0.0, "gelu", batch_first=True, norm_first=True, **given)
-# with torch.profiler.profile(with_flops=True) as told:  # it counts the matmuls' FLOP
+# with torch.profiler.profile(with_flops=True) as told:  # counts the matmuls' FLOP, not the norms'
 #     block(torch.randn(16, 512, 1024, **given)).sum().backward()
 # print(told.key_averages().table(sort_by="self_cuda_time_total"))
 # ```

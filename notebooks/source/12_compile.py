@@ -97,7 +97,7 @@ compare(g, "compiled", of="payback", at=small)
 # block = torch.nn.TransformerEncoderLayer(256, 4, 1024, 0.0, "gelu", norm_first=True, **given).requires_grad_(False)
 # x, fast = torch.randn(64, 256, **given), torch.compile(block)
 # print("first call", timeit.timeit(lambda: fast(x).sum().item(), number=1))  # item() waits for the GPU
-# print("gain a call", (timeit.timeit(lambda: block(x), number=1000) - timeit.timeit(lambda: fast(x), number=1000)) / 1000)
+# print("gain a call", (timeit.timeit(lambda: block(x), number=100) - timeit.timeit(lambda: fast(x), number=100)) / 100)
 # ```
 #
 # </details>
