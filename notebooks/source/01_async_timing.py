@@ -10,6 +10,14 @@
 #
 # Somebody timed matrix multiplications on a GPU, from tiny to huge, with Python's clock. The curve was almost flat. **What did that
 # clock measure?**
+#
+# You will be able to:
+#
+# - say what a clock measures that does not wait
+# - choose the timer for a question
+# - build one from [[event|events]] and [[warm-up]]
+#
+# Know before: [00](00_start_here.ipynb)'s [[kernel launch]].
 
 # %% tags=["setup", "question"]
 from brrr_course import check, claims, compare, drawing, explore, factory, guess
@@ -47,6 +55,19 @@ compare(g, "matmul", ["unsynchronized", "synchronized"], size=2048)
 #
 # The call is [[asynchronous]]. `a @ b` only puts a [[kernel launch]] into the GPU's queue, its [[stream]], and returns. Launching a
 # large multiplication takes no longer than launching a small one.
+#
+# </details>
+#
+# <details><summary>What measured it</summary>
+#
+# ```python
+# import time, torch
+# a, b = torch.randn(2, 2048, 2048, device="cuda")
+# for _ in range(9):  # the first calls also set things up
+#     torch.cuda.synchronize(); start = time.perf_counter()
+#     c = a @ b; launched = time.perf_counter() - start
+#     torch.cuda.synchronize(); print(launched, time.perf_counter() - start)
+# ```
 #
 # </details>
 #
@@ -227,6 +248,9 @@ claims("01")
 
 # %% [markdown] tags=["remember"]
 # ## Remember
+#
+# > **Rule.** If a clock says about 10 µs for every matmul on an H200, it has timed the launch.
+# <!-- so matmul: mean(host('gpu')) is 9.5e-6 to 10.5e-6; host('gpu') < 19e-6 -->
 #
 # - A call returns when its work is queued, so a clock without `synchronize()` times the host.
 # - Warm up, then put many calls between two events, in a CUDA graph if a kernel is shorter than its launch.

@@ -10,6 +10,14 @@
 #
 # A GPU adds billions of numbers while you blink. But the CPU must launch each operation first. **When does the GPU
 # stand idle because the host is still launching?**
+#
+# You will be able to:
+#
+# - calculate from which size on launches are hidden
+# - tell three causes of a flat time apart
+# - make a loop launch fewer kernels
+#
+# Know before: [00](00_start_here.ipynb)'s *kernel* and *launch*.
 
 # %% tags=["setup", "question"]
 import torch
@@ -41,7 +49,19 @@ explore("adds", at={"elements": 1}, lines=list(adders.values()), show="rate", un
 compare(g, "adds", adders, elements=1)
 
 # %% [markdown] tags=["explain"]
-# The times in the table are for a hundred additions. All four do the same work; what differs is the [[host overhead]]. Python looks
+# <details><summary>What measured it</summary>
+#
+# ```python
+# import numpy, torch
+# from timeit import timeit
+# device = "cuda" if torch.cuda.is_available() else "cpu"
+# for a in (1.5, numpy.ones(1, "float32"), torch.ones(1), torch.ones(1, device=device)):
+#     print(type(a), 10_000 / timeit("c = a + a", globals={"a": a}, number=10_000), "additions a second")
+# ```
+#
+# </details>
+#
+# The times in the table are for a hundred additions. What differs is the [[host overhead]]. Python looks
 # up a type, and adds. torch has far more to decide ([[dispatch]]): which type, shape and device, is a gradient wanted, which kernel
 # fits, where is memory for the result? For a GPU it must also launch the kernel.
 #
@@ -124,18 +144,30 @@ display(
 #
 # In your own model, **double the batch**. If the time hardly grows, it is one of three things:
 #
-# - **Overhead-bound**: the GPU is idle between kernels. A graph, compiling, or fewer operators help.
-# - **An under-filled GPU**: kernels follow each other without a gap, but are too small. A GPU has many
-#   [[multiprocessor|multiprocessors]], and each works on some of a kernel's [[thread block|thread blocks]]. With too few blocks, some
-#   multiprocessors are idle. In the figure, the *graph* is flat at small sizes although no host is in the way. Larger kernels help
-#   (lesson 04b).
-# - **A skinny matrix multiplication** (skinny [[GEMM]]): a few rows times a large weight matrix. All the weights must be read, however few
-#   the rows. The GPU is busy, and a few more rows are nearly free, unless the library changes kernels (lesson 07).
+# - **The host pays**: the GPU is idle between kernels. A graph, compiling, or fewer operators help.
+# - **Under-filled GPU**: there is no gap, but a GPU's [[multiprocessor|multiprocessors]] share a kernel's
+#   [[thread block|thread blocks]], and with too few of these, some are idle. Larger kernels help (lesson 04b).
+# - **The weights set the pace**: a skinny matmul ([[GEMM]]) has few rows, and reads a large weight matrix all the same. A few
+#   more rows are nearly free (lesson 07).
+#
+# **Flat with size**, on an H200:
+#
+# | | work | µs |
+# | --- | --- | --- |
+# | the host pays | the loop above: 2¹⁰ numbers → 2²⁰ | 124 → 118 |
+# | under-filled GPU | 1 thread block → 132 like it | 94 → 97 |
+# | the weights set the pace | bfloat16, 8192 × 8192 weights: 8 columns → 128 | 37 → 36 |
+# <!-- so run_ahead: 1e6 * period('eager', elements=1024) is 123.5 to 124.5; 1e6 * period('eager', elements=1048576) is
+# 117.5 to 124.5 -->
+# <!-- so occupancy: 1e6 * busy('loads-1', blocks=1) is 93.5 to 94.5; 1e6 * busy('loads-1', blocks=132) is 96.5 to 97.5
+# -->
+# <!-- so gemm: at(size=8192, dtype='bfloat16'); 1e6 * span('nn', columns=8) is 36.5 to 37.5; 1e6 * span('nn',
+# columns=128) is 35.5 to 36.5 -->
 #
 # `nvidia-smi` cannot tell them apart: it calls a GPU fully utilised while *any* kernel runs. `scaling_test` can:
 #
-# - Much idle time: overhead.
-# - Little idle time, and bytes that hardly grow: a skinny GEMM.
+# - Much idle time: the host pays.
+# - Little idle time, and bytes that hardly grow: the weights set the pace.
 # - Otherwise: an under-filled GPU.
 #
 # Below, *chain* is eight small operators in a row, *gemm* a few rows times 4096 × 4096 weights. (From 16 to 32 rows the time
@@ -185,9 +217,12 @@ claims("03")
 # %% [markdown] tags=["remember"]
 # ## Remember
 #
+# > **Rule.** A step that takes about 6 µs a kernel on an H200, whatever its size, waits for the host.
+# <!-- so run_ahead: period('eager', elements=most(1048576)) / 20 is 5.8e-6 to 6.3e-6 -->
+#
 # - What a launch costs the host does not grow with the size of the operation.
 # - The slower of host and GPU sets the pace, and the other one's time is hidden.
-# - If the time does not grow with the batch, it is overhead, an under-filled GPU, or a skinny GEMM.
+# - If the time does not grow with the batch, the host pays, the GPU is under-filled, or the weights set the pace.
 #
 # Terms: [[host overhead]], [[dispatch]], [[overhead-bound]], [[CUDA Graph]], [[thread block]].
 

@@ -10,6 +10,14 @@
 #
 # Each PyTorch operator reads its input from memory and writes its result back. The next operator reads that result again. **What
 # do you gain if the numbers stay in [[registers]] in between?**
+#
+# You will be able to:
+#
+# - count the bytes that [[fusion]] saves
+# - estimate how much faster a fused kernel is
+# - rewrite passes over memory as one
+#
+# Know before: [04](04_memory_bound.ipynb)'s [[memory-bound]].
 
 # %% tags=["setup", "question"]
 from brrr import array, cost, predict
@@ -49,6 +57,18 @@ explore("cos_cos", at=at, show={"speedup": fused}, unlock=g, predict=True, title
 compare(g, "cos_cos", fused, of="speed-up", at=at)
 
 # %% [markdown] tags=["explain"]
+# <details><summary>What measured it</summary>
+#
+# ```python
+# import torch.utils.benchmark
+# cos_cos = lambda x: x.cos().cos()
+# x = torch.randn(2**28, device="cuda")
+# for f in (cos_cos, torch.compile(cos_cos)):
+#     print(torch.utils.benchmark.Timer("f(x)", globals=globals()).blocked_autorange())
+# ```
+#
+# </details>
+#
 # Two kernels move four arrays: in, out, in, out. One kernel moves two. By the bytes, that is a factor of two.
 #
 # One cosine is [[memory-bound]]: its arithmetic hides behind its bytes. Fusion saves no arithmetic; it puts two cosines on the same
@@ -207,6 +227,10 @@ claims("05")
 
 # %% [markdown] tags=["remember"]
 # ## Remember
+#
+# > **Rule.** On an H200, fusing memory-bound operators on large float32 arrays gains at least 0.9 of what their bytes promise.
+# <!-- so fusion: at(elements=67108864, dtype='float32'); [busy(f'{way}-eager') /
+# busy(f'{way}-compile') / promised for way, promised in (('softmax', 4), ('norm', 6), ('bias', 2), ('kept', 4 / 3))] > 0.9 -->
 #
 # - Fusion saves the memory traffic between operators, and no arithmetic.
 # - Where memory sets the pace, expect a gain of all operators' bytes over the bytes of inputs and results; more where an operator

@@ -10,8 +10,15 @@
 # # 10 · What holds *your* model back?
 #
 # You have met four [[regime|regimes]]: [[overhead-bound|overhead]], [[memory-bound|memory]], [[compute-bound|compute]] and latency. A real
-# model has all at once: one operator is limited by this, the next by that. **Which one sets the pace of yours, how do you tell,
-# and what helps?**
+# model has all at once. **Which one sets the pace of yours, how do you tell, and what helps?**
+#
+# You will be able to:
+#
+# - find what limits a model by changing one thing
+# - calculate how far a step is from the peak
+# - write the rule that tells the regimes apart
+#
+# Know before: [03](03_overhead.ipynb)'s [[CUDA Graph]].
 
 # %% tags=["setup", "question"]
 import torch
@@ -41,6 +48,19 @@ compare(g, "block", of="classes")
 #
 # A norm reads and writes each number and computes little with it: memory sets its pace. A matmul uses each number
 # hundreds of times, on tensor cores. So count bytes for the norm and FLOP for the matmul.
+#
+# </details>
+#
+# <details><summary>What measured it</summary>
+#
+# ```python
+# import torch
+# given = {"device": "cuda", "dtype": torch.bfloat16}
+# block = torch.nn.TransformerEncoderLayer(1024, 16, 4096, 0.0, "gelu", batch_first=True, norm_first=True, **given)
+# with torch.profiler.profile(with_flops=True) as told:  # counts the matmuls' FLOP, not the norms'
+#     block(torch.randn(16, 512, 1024, **given)).sum().backward()
+# print(told.key_averages().table(sort_by="self_cuda_time_total"))
+# ```
 #
 # </details>
 #
@@ -197,6 +217,9 @@ claims("10")
 
 # %% [markdown] tags=["remember"]
 # ## Remember
+#
+# > **Rule.** Do not judge by `nvidia-smi`: on an H200 it reports almost full utilisation at less than 2 % of the peak.
+# <!-- so utilisation: at(how='as a CUDA Graph', size=256); busy('driver') > 0.97; busy('peak') < 0.02 -->
 #
 # - A regime belongs to a step at one size, not to a model.
 # - Change one thing and measure, and you know: the host, the bytes, or the batch.

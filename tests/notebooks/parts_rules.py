@@ -8,7 +8,7 @@ from html import unescape
 from typing import Any
 
 from harness import NOTEBOOKS, REPOSITORY, calls
-from rules import BACK, RULES, prose, stage, tags
+from rules import BACK, RULE, RULES, prose, stage, tags
 
 GLOSSARY = tomllib.loads((REPOSITORY / "data" / "glossary.toml").read_text("utf-8"))["term"]
 SPELLINGS = {term["means"]: (term["name"], *term.get("also", ())) for term in GLOSSARY}
@@ -18,7 +18,11 @@ MARK = re.compile(r'<abbr title="([^"]*)">([^<]*)</abbr>')
 FENCED = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 PICTURE = re.compile(r"\b(?:papers?|sheets?|roads?|trucks?|factory|factories|warehouses?)\b", re.IGNORECASE)
 LANGUAGES = {"python", "cuda", "cpp", "bash", "sh", "shell", "console"}
+MEASURED = re.compile(
+    r"^<details><summary>What measured it</summary>\n\n```python\n(.*?)^```\n\n</details>$", re.M | re.S
+)
 MOST_SLIDERS, MOST_AT_WORK, MOST_WORDS_AT_WORK, MOST_PICTURE = 3, 8, 60, 3
+OBJECTIVES, MOST_WORDS_OF_ONE, MOST_WORDS_OF_RULE = 3, 9, 30
 
 
 def exercises(notebook: Any) -> list[str]:
@@ -55,13 +59,38 @@ def closing(notebook: Any) -> list[str]:
 
 
 def remember(text: str) -> list[str]:
-    """Three sentences as a list, then one line of terms, each marked."""
-    listed, _, terms = text.strip().rpartition("Terms: ")
+    """Three sentences as a list, then one line of terms, each marked; above them perhaps the rule."""
+    listed, _, terms = re.sub(rf"\A{RULE.pattern}", "", text.strip(), flags=RULE.flags).rpartition("Terms: ")
     items = re.split(r"^(?:-|\d\.) ", listed.strip(), flags=re.MULTILINE)
     sentences = [_sentences(MARK.sub(r"\2", item)) for item in items[1:]]
     left = re.sub(r"[\s,;.]", "", MARK.sub("", terms))
     found = [] if not items[0] and sentences == [1, 1, 1] else ["expected a list of three sentences, one an item"]
     return found + ([] if MARK.search(terms) and not left else ["expected a last line `Terms: ...` of marked terms"])
+
+
+def objectives(notebook: Any) -> list[str]:
+    """Behind the question three things that a reader can do afterwards, each in at most nine words, a verb first."""
+    text = "".join(prose(cell) for cell in notebook.cells if stage(cell) == "question" and cell.cell_type == "markdown")
+    lines = text.partition("\n\nYou will be able to:\n\n")[2].partition("\n\n")[0].splitlines()
+    found = [] if len(lines) == OBJECTIVES else [f"{len(lines)} objectives; expected {OBJECTIVES}"]
+    found += [f"{line!r} does not begin as `- verb`" for line in lines if not re.match(r"- [a-z]+ ", line)]
+    return found + [f"{line!r} is too long" for line in lines if len(line.split()) - 1 > MOST_WORDS_OF_ONE]
+
+
+def rule(source: Any) -> list[str]:
+    """Of a lesson's source, not built: above what to remember one sentence with a number, and what makes it so."""
+    text = "".join(cell.source for cell in source.cells if stage(cell) == "remember")
+    said = RULE.search(text)
+    if said is None or not text.startswith(f"## Remember\n\n{said[0]}\n<!-- so "):
+        return ["no rule, with its check behind it"]
+    found = [] if _sentences(said[1]) == 1 and re.search(r"\d", said[1]) else ["expected one sentence with a number"]
+    return found + (["the rule is too long"] if len(said[1].split()) > MOST_WORDS_OF_RULE else [])
+
+
+def what_measured_it(notebook: Any) -> list[str]:
+    """Below a figure, folded, three to six lines of PyTorch that give its number."""
+    lines = [len(code.splitlines()) for cell in notebook.cells for code in MEASURED.findall(cell.source)]
+    return [] if len(lines) == 1 and 3 <= lines[0] <= 6 else [f"{lines} lines of what measured it; expected 3 to 6"]
 
 
 def at_work(text: str) -> list[str]:

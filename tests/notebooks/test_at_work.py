@@ -1,4 +1,4 @@
-"""What a lesson says under *At work* runs as it stands, without brrr; and the cheat sheet holds all of it."""
+"""What stands under *At work* and *What measured it* runs as it is; and the cheat sheet holds all of *At work*."""
 
 import json
 import os
@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import torch
 from harness import build_script
-from parts_rules import FENCED
+from parts_rules import FENCED, MEASURED
 
 build = build_script()
 BLOCKS = {
@@ -21,6 +21,12 @@ BLOCKS = {
     if (found := build.WORK.search(source.read_text("utf-8")))
     for language, code in FENCED.findall(re.sub(r"^# ?", "", found[1], flags=re.MULTILINE))
     if language == "python"
+}
+MEASURE = {
+    f"{source.stem}, what measured it": code
+    for source in build.lessons()
+    for cell in build.read(source).cells
+    for code in MEASURED.findall(cell.source)
 }
 
 
@@ -69,9 +75,16 @@ def test_most_lessons_have_lines_of_python() -> None:
     assert len(BLOCKS) >= 12
 
 
-@pytest.mark.parametrize("lesson", BLOCKS)
+@pytest.mark.parametrize("lesson", BLOCKS | MEASURE)
 def test_the_lines_run_as_they_stand(lesson: str, run: Callable[[str, Path], int], tmp_path: Path) -> None:
-    code = BLOCKS[lesson]
+    code = (BLOCKS | MEASURE)[lesson]
+    if (
+        lesson in MEASURE
+        and re.search("cuda|pin_memory", code)
+        and "is_available" not in code
+        and not torch.cuda.is_available()
+    ):
+        pytest.skip("needs a GPU")
     if "torch.compile" in code and shutil.which("g++") is None and not torch.cuda.is_available():
         pytest.skip("torch.compile needs a C++ compiler on a CPU")
     assert run(code, tmp_path) == 0, (tmp_path / "said").read_text("utf-8")

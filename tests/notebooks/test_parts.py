@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import nbformat
@@ -12,6 +13,10 @@ from harness import build_script
 
 build = build_script()
 
+HEADED = (*"00 01 02 02b 03 04 04b 05 05b 08 08b 09b 10 11 11b 12 14".split(),)
+"""The lessons that say what one can do afterwards, and end with a rule; they show what measured their first figure."""
+
+RULE = "> **Rule.** Below 206 tokens, wait for the memory."
 REMEMBER = """## Remember
 
 - A [[tile]] is calculated whole.
@@ -65,17 +70,26 @@ def also(*sources: str, tag: str = "none", shows: str = "") -> Any:
 
 
 STANDING = also('explore("a", sliders=[])\n' * 3)
-FENCED = lesson(explain=f"```\n{'word ' * 1001}\n```")
+FENCED = lesson(explain=f"```\n{'word ' * 1061}\n```")
 AGAIN = lesson()
+CAN = "\n\nYou will be able to:\n\n- say it\n- do it\n- count it"
+MADE = "<details><summary>What measured it</summary>\n\n```python\n1\n2\n3\n```\n\n</details>"
+RULED = {"question": QUESTION + CAN, "explain": MADE, "remember": REMEMBER.replace("\n\n", f"\n\n{RULE}\n\n", 1)}
 AGAIN.cells[5:5] = lesson().cells[1:5]
 
 
 @pytest.mark.parametrize(("notebook", "rules_of"), [
     (lesson(), parts_rules.ALL_RULES), (STANDING, [rules.too_long]), (FENCED, [rules.too_long]),
     (AGAIN, [rules.out_of_order]),
-], ids=["a lesson", "figures without sliders", "fenced code", "a second round"])  # fmt: skip
+    (lesson(**RULED), [*parts_rules.ALL_RULES, parts_rules.objectives, parts_rules.what_measured_it]),
+    (lesson(remember=RULED["remember"].replace("memory.", "memory.\n<!-- so gemm: 1 -->")), [parts_rules.rule]),
+], ids=["a lesson", "figures without sliders", "fenced code", "a second round", "headed", "with a rule"])  # fmt: skip
 def test_a_lesson_keeps_the_rules(notebook: Any, rules_of: Any) -> None:
     assert [wrong for rule in rules_of for wrong in rule(notebook)] == []
+
+
+def _ruled(said: str) -> str:
+    return f"## Remember\n\n> **Rule.** {said}\n<!-- so gemm: 1 -->\n\n- A"
 
 
 BROKEN = [
@@ -83,7 +97,7 @@ BROKEN = [
     (rules.too_long, of(_cell("1\n" * 13, code=True)), "13 lines"),
     (rules.too_long, of(_cell("explore(1)\n" * 4, code=True)), "4 explorers"),
     (rules.too_long, of(_cell("check(1)\n" * 3, code=True)), "3 exercises"),
-    (rules.too_long, of(_cell("word " * 1001)), "1001 words; at most 1000"),
+    (rules.too_long, of(_cell("word " * 1061)), "1061 words; at most 1060"),
     (rules.out_of_order, without("question"), "no question"),
     (rules.out_of_order, also("1", tag="run"), "run comes after next"),
     (rules.out_of_order, also("1"), "no tag says"),
@@ -108,6 +122,17 @@ BROKEN = [
     (parts_rules.closing, lesson(remember=REMEMBER.replace("whole.", "whole. So it is.")), "list of three sentences"),
     (parts_rules.closing, lesson(remember=REMEMBER.replace("Terms: ", "Terms: grid, ")), "of marked terms"),
     (parts_rules.closing, lesson(remember=REMEMBER.partition("Terms")[0]), "of marked terms"),
+    (parts_rules.closing, lesson(remember=REMEMBER.replace("\n\nTerms", f"\n\n{RULE}\n\nTerms")), "of three sentences"),
+    (parts_rules.objectives, lesson(), "0 objectives; expected 3"),
+    (parts_rules.objectives, lesson(question=QUESTION + CAN.replace("- do", "- Do")), "'- Do it' does not begin"),
+    (parts_rules.objectives, lesson(question=QUESTION + CAN.replace("do it", "do " * 10)), "too long"),
+    (parts_rules.rule, lesson(), "no rule"),
+    (parts_rules.rule, lesson(**RULED), "no rule, with its check"),
+    (parts_rules.rule, lesson(remember=_ruled("It waits.")), "a number"),
+    (parts_rules.rule, lesson(remember=_ruled("It waits for 2. So do you.")), "expected one sentence"),
+    (parts_rules.rule, lesson(remember=_ruled("2 " * 31)), "too long"),
+    (parts_rules.what_measured_it, lesson(), "[] lines"),
+    (parts_rules.what_measured_it, lesson(explain=MADE.replace("1\n", "")), "[2] lines"),
     (parts_rules.closing, lesson(work=WORK.replace("import torch", "import brrr")), "brrr is in the block"),
     (parts_rules.closing, lesson(work=WORK.replace("import torch", "1\n" * 8)), "10 lines"),
     (parts_rules.closing, lesson(work=WORK.replace("python", "")), "no language"),
@@ -129,6 +154,14 @@ BROKEN = [
 @pytest.mark.parametrize(("rule", "notebook", "found"), BROKEN)
 def test_each_rule_can_be_broken(rule: Callable[[Any], list[str]], notebook: Any, found: str) -> None:
     assert found in "\n".join(rule(notebook))
+
+
+@pytest.mark.parametrize("source", [each for each in build.lessons() if each.stem.split("_")[0] in HEADED],
+                         ids=lambda source: source.stem)  # fmt: skip
+def test_a_lesson_has_its_head_its_rule_and_what_measured_it(source: Path) -> None:
+    built = build.read(source)
+    assert parts_rules.objectives(built) + parts_rules.what_measured_it(built) == []
+    assert parts_rules.rule(build.jupytext.read(source, fmt="py:percent")) == []
 
 
 # ---- the glossary, and what the build makes of a mark ----
