@@ -226,20 +226,6 @@ def test_each_file_is_held_against_its_hash(
     assert not known or {"wheel", "--no-deps", "--require-hashes"} < {*ran[1]}
 
 
-def test_the_order_in_which_packages_come(dev: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
-    """torch before what needs it, from its own index alone; our own packages last, with nothing left to look for."""
-    steps: list[tuple[Any, ...]] = []
-    for name in ("fetch", "pip"):
-        monkeypatch.setattr(dev, name, lambda *words: steps.append(words) or True)
-    monkeypatch.setattr(dev, "torch_options", lambda: ["--index-url", "there"])
-    dev.install(["base", "dev"])
-    both = ["--editable", dev.ROOT, "--editable", f"{dev.COURSE}[dev]"]
-    assert steps == [
-        (["hatchling"], []), (["torch"], ["--index-url", "there"]), (["--no-build-isolation", *both], []),
-        ("install", "--no-deps", "--no-build-isolation", *both),
-    ]  # fmt: skip
-
-
 def test_a_caller_s_files_are_found_from_the_repository(
     dev: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -234,8 +234,7 @@ claims("02b")
 # %% [markdown] tags=["remember"]
 # ## Remember
 #
-# > **Rule.** Where upload, compute and download take equally long, chunks of pinned memory on three streams gain a factor of 2.7; pageable
-# > memory gains nothing.
+# > **Rule.** Where upload, compute and download take equally long, three streams with pinned chunks gain a factor of 2.7, pageable ones nothing.
 # <!-- so overlap: at(sines=40); gain = period('serial') / period('pipeline'); gain[67108864] is 2.65 to 2.75;
 # gain[268435456] is 2.65 to 2.75; period('serial-pageable', elements=67108864) < period('pipeline-pageable',
 # elements=67108864) -->

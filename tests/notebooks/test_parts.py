@@ -13,7 +13,7 @@ from harness import build_script
 
 build = build_script()
 
-HEADED = (*"00 01 02 02b 03 04 04b 05 05b 08 08b 09b 10 11 11b 12 14".split(),)
+HEADED = [*["00", "01", "02", "02b", "03", "04", "04b", "05", "05b", "08", "08b", "09b", "10", "11", "11b", "12", "14"]]
 """The lessons that say what one can do afterwards, and end with a rule; they show what measured their first figure."""
 
 RULE = "> **Rule.** Below 206 tokens, wait for the memory."

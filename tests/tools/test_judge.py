@@ -7,18 +7,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
-import torch.distributed as dist
 
 from brrr.core.measurement import Estimate, Measurement
 from brrr.roofline.communication import Link
 from brrr.roofline.peaks import Peaks, read_peaks
-from brrr_course.experiments.data_parallel import BLOCK, DEFAULT, MLP, network, shape_at
+from brrr_course.experiments.data_parallel import DEFAULT, MLP
 from tools.judge import diagnosis, others, whole
 from tools.judge.__main__ import RECORDINGS, cells, grouped, main, rows, verdict
 from tools.judge.bounds import Amount, truth
 from tools.judge.calls import cost_of, operator_of
-from tools.judge.cases import Changed, data, read, twin
+from tools.judge.cases import data, read
 from tools.judge.experiments import OF_CALLS, described
 from tools.judge.rows import BELOW, BOUND, DEVICE, HOST, KNOWN, LOOP, Calls, How, Row, calls_of, swept_calls
 from tools.judge.rows import predicted as predicted_of
@@ -43,32 +41,6 @@ def test_the_reported_half_is_fixed_for_good() -> None:
     assert len(names) == 120 and len(data()["report"]) == 60 and {*data()["report"]} < {*names}
     with pytest.raises(ValueError, match="'relu' is no case"):
         read("prediction", "relu")
-
-
-@pytest.mark.parametrize(("name", "experiment", "changed", "flop", "nbytes"), [
-    ("matmul 64x4096x1024 bfloat16 nt", "prediction", "bytes", 1.0, 1 + 3 * 64 / (64 + 4096 + 4)),
-    ("matmul 1x4096x4096 float32 nn", "prediction", "flop", 2.0, 1.0),
-    ("relu 64x64 float32", "prediction", "bytes", 1.0, 0.5),
-    ("layer_norm 57x313 bfloat16 backward", "operators", "bytes", 1.0, 2.0),
-    ("chain of 3 in_place 8x8 float32", "prediction", "bytes", 1.0, 0.5),
-])  # fmt: skip
-def test_a_twin_changes_what_it_should(
-    name: str, experiment: str, changed: Changed, flop: float, nbytes: float
-) -> None:
-    case = read(experiment, name)
-    other = twin(case, changed)
-    assert other is not None
-    assert cost_of(other).flop == pytest.approx(flop * cost_of(case).flop, rel=0.02)
-    assert cost_of(other).eager_bytes == pytest.approx(nbytes * cost_of(case).eager_bytes, rel=0.06)
-
-
-@pytest.mark.parametrize(("name", "experiment", "changed"), [
-    ("matmul 8x8x8 float32 nn", "prediction", "bytes"), ("chain of 3 mlp 8x8 float32", "prediction", "bytes"),
-    ("relu 64x64 float32", "prediction", "flop"), ("cast 8x8 float32", "prediction", "bytes"),
-    ("mm 64x64x64 float32", "operators", "bytes"), ("mm 64x64x64 float32", "operators", "flop"),
-])  # fmt: skip
-def test_what_has_no_clean_twin_has_none(name: str, experiment: str, changed: Changed) -> None:
-    assert twin(read(experiment, name), changed) is None
 
 
 # ---- what limits it, by interventions ----
@@ -193,47 +165,6 @@ def link(alpha_s: float = 0.0, bytes_per_s: float = float("inf")) -> Link:
 @pytest.fixture(scope="module")
 def peaks() -> Peaks:
     return read_peaks(H200)
-
-
-def test_each_way_of_a_step_is_judged_beside_the_roofline() -> None:
-    ways = {way: {"period_s": 1e-4, "host_s": 9e-6} for way in ("eager", "graph", "attention", "relu")}
-    line = {"device": "h100", "shape": [2000, 96, 2, 12, 3, 240, "float32"], "call": [4, 1, 40], **ways}
-    found = whole.errors_of_step(line, read_peaks(H100))
-    assert len(found) == 9 and found["eager", "measured peaks"] > found["graph", "measured peaks"]
-    assert all(found[way, "roofline"] < found[way, "datasheet"] for way in ("eager", "graph", "attention"))
-
-
-def test_steps_over_two_devices_have_the_errors_that_they_have(peaks: Peaks) -> None:
-    lines: list[dict[str, Any]] = []
-    for nbytes in (10**size for size in range(1, 10)):
-        took_s = 2e-5 + nbytes / 1e11
-        lines.append({"experiment": "collective", "at": {"nbytes": nbytes}, "all-reduce": {"period_s": took_s}})
-    for name, way, at, off in (("data_parallel", "buckets", STEP, 1.25), ("tensor_parallel", "split", PAIR, 0.25)):
-        took = whole.predicted_s(name, at, link(2e-5, 1e11), peaks) / off
-        lines.append({"experiment": name, "at": at, "relu": None, way: {"period_s": took}})
-    found = grouped(whole.of_exchanges(lines, peaks))
-    assert found["data_parallel", LOOP] + found["tensor_parallel", LOOP] == pytest.approx([0.25, -0.75], rel=1e-3)
-    slower = [{**line, "relu": 1e-3} for line in lines]
-    assert grouped(whole.of_exchanges(slower, peaks))["tensor_parallel", LOOP][0] > 5
-    assert list(whole.of_exchanges(lines, None)) == []
-
-
-def test_two_layers_wait_for_one_exchange_and_buckets_go_beside_the_backward_pass(peaks: Peaks) -> None:
-    work, later = (whole.predicted_s("tensor_parallel", PAIR, link(alpha), peaks) for alpha in (0.0, 3.0))
-    assert later == pytest.approx(work + 3)
-    assert whole.predicted_s("tensor_parallel", PAIR, link(0.0, 1.0), peaks) == pytest.approx(1024 * 64 * 2)
-    step, short, long = (whole.predicted_s("data_parallel", {**STEP, "batch": 64}, link(alpha), peaks)
-                         for alpha in (0.0, 1e-6, 1e3))  # fmt: skip
-    assert short - step == pytest.approx(1e-6) and 8e3 < long < 8e3 + step
-
-
-@pytest.mark.parametrize("name", [MLP, BLOCK])
-@pytest.mark.parametrize("limit", [2**20, 25 * 2**20, 100 * 2**20])
-def test_there_are_as_many_buckets_as_ddp_makes(name: str, limit: int) -> None:
-    with torch.device("meta"):
-        gradients = [*network(name, shape_at(True, {"network": name})).bfloat16().parameters()][::-1]
-    buckets, _ = dist._compute_bucket_assignment_by_size(gradients, [2**20, limit])
-    assert whole.buckets_of([each.nbytes for each in gradients], limit) == len(buckets)
 
 
 # ---- the documents say what it prints ----

@@ -8,14 +8,13 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import made_up
 import pytest
 import timelines
 
 from brrr.core.errors import ArgumentError, BrrrError, NotRecordedError, UnavailableError
 from brrr.tracing.timeline import Timeline
 from brrr_course.lessons.guessing import guess
-from brrr_course.nouns.experiment import Axis, Experiment, Line, Variant
+from brrr_course.nouns.experiment import Experiment, Variant
 from brrr_course.sources import record
 from brrr_course.sources import timeline_file as files
 from brrr_course.sources.live import Live
@@ -267,30 +266,6 @@ def test_a_sweep_of_the_session_moves_it_too(root: Path, matmul: Experiment, mon
     assert sweep_all() == 1
     assert {("gpu", 8), ("gpu", 512), ("gpu-transfers", 8), ("gpu-transfers", 64)} <= set(seen)
     assert (shown.selection.variant, shown.selection.value) == ("gpu", 8)
-
-
-def test_two_axes_one_held(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    traces = tuple(("a", {"size": n, "how": how}) for how in ("one", "two") for n in (1, 2, 4))
-    made = Experiment(
-        name="grid", title="Grid", question="?", traces=traces,
-        axes=(Axis("size", (1, 2, 4)), Axis("how", ("one", "two"), scale="category")),
-        variants=(Variant("a", "A", "cuda"),), lines=(Line("a", "a", "latency_s", "line A"),),
-    )  # fmt: skip
-    monkeypatch.setattr(view, "experiment_named", lambda name: made)
-    made_up.record(tmp_path, made_up.GPU)
-    source = Recorded("h200", tmp_path)
-    monkeypatch.setattr(source, "variants", lambda experiment: ("a",))
-    monkeypatch.setattr(source, "badge", lambda experiment: None)
-    for variant, point in traces:
-        files.write(timelines.host_bound(), tmp_path / "h200" / FOLDER / "grid" / file_name(variant, point))
-    shown = timeline("grid", at={"how": "two"}, source=source)
-    assert shown.selection.point == {"size": 1, "how": "two"} and list(shown.sliders) == ["size"]
-    along = timeline("grid", at={"size": 3, "how": "two"}, source=source)
-    assert along.selection.point == {"size": 2, "how": "two"} or along.selection.point == {"size": 4, "how": "two"}
-    other = timeline("grid", at={"size": 4}, source=source)
-    assert list(other.sliders) == ["how"] and other.selection.values == ("one", "two")
-    assert other.set(how="two").selection.point == {"size": 4, "how": "two"}
-    other.sweep()
 
 
 @pytest.mark.parametrize(
