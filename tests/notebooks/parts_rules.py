@@ -18,9 +18,7 @@ MARK = re.compile(r'<abbr title="([^"]*)">([^<]*)</abbr>')
 FENCED = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 PICTURE = re.compile(r"\b(?:papers?|sheets?|roads?|trucks?|factory|factories|warehouses?)\b", re.IGNORECASE)
 LANGUAGES = {"python", "cuda", "cpp", "bash", "sh", "shell", "console"}
-MEASURED = re.compile(
-    r"^<details><summary>What measured it</summary>\n\n```python\n(.*?)^```\n\n</details>$", re.M | re.S
-)
+MEASURED = re.compile(r"^<details><summary>What measured it</summary>\n\n```python\n(.*?)^```$", re.M | re.DOTALL)
 MOST_SLIDERS, MOST_AT_WORK, MOST_WORDS_AT_WORK, MOST_PICTURE = 3, 8, 60, 3
 OBJECTIVES, MOST_WORDS_OF_ONE, MOST_WORDS_OF_RULE = 3, 9, 30
 
