@@ -47,7 +47,7 @@ compare(g, "block", of="classes")
 # <details><summary>Our explanation</summary>
 #
 # A norm reads and writes each number and computes little with it: memory sets its pace. A matmul uses each number
-# hundreds of times, on tensor cores. So count bytes for the norm and FLOP for the matmul.
+# hundreds of times, on tensor cores.
 #
 # </details>
 #
@@ -108,7 +108,7 @@ explore(
 # <!-- so block: at(step='forward, as a graph', width=256, batch=1); latency_s = busy('to-latency') - busy('to-memory');
 # latency_s > max(busy('to-compute'), busy('to-memory') - busy('to-compute'), period('step') - busy('to-latency')) -->
 #
-# Each part has its own remedy, and only a large part is worth it.
+# Only a large part is worth a remedy.
 #
 # | what you see | it is | how to make sure | what helps in PyTorch |
 # | --- | --- | --- | --- |
@@ -156,13 +156,13 @@ for guessed, model in ((a, "A"), (b, "B"), (c, "C")):
 # %% [markdown] tags=["explore"]
 # ## Explore: fully utilised
 #
-# Matmuls of one size run in a loop. Three percentages of the time: the utilisation that `nvidia-smi` reports, how long a kernel
-# was running, and how long the FLOP would take at the datasheet's peak. Compare small and large sizes, and both settings of *matmuls*.
+# Matmuls of one size run in a loop. Three percentages of the time: what `nvidia-smi` reports, how long a kernel
+# was running, and how long the FLOP would take at the datasheet's peak. Compare sizes, and both settings of *matmuls*.
 # What does `nvidia-smi` tell you about the work?
 #
 # <details><summary>Answer</summary>
 #
-# Only that *some* kernel was running, on however little of the GPU. Launched one by one, small matmuls leave gaps, and the driver
+# Only that *some* kernel was running. Launched one by one, small matmuls leave gaps, and the driver
 # sees those. As a CUDA Graph the gaps are short: a kernel runs for more than four fifths of the time at every size. The driver's line
 # <!-- so utilisation: at(how='one by one', size=[64, 256, 1024]); busy('driver') < 0.6 -->
 # is at the top, the FLOP of small matmuls near zero.
@@ -198,7 +198,7 @@ check("10-peak", flop=..., share=..., at_most=...)
 # from a factor of 1.3 on, and twice the batch is free up to a factor of 1.15.
 #
 # Then diagnose your own model, on a CPU too: `diagnose` goes by the table above (near: from two fifths on; with one thread of a CPU,
-# from a tenth). *Details* has each operator's FLOP/s and bytes/s. A CPU *far from both roofs* may run other programs, or its threads
+# from a tenth). A CPU *far from both roofs* may run other programs, or its threads
 # wait for each other: is `torch.set_num_threads(1)` faster?
 
 # %% tags=["your-turn", "exercise:10-regime", "makes"]

@@ -50,7 +50,7 @@ compare(g, "decode", ["eager", "compile", "graph", "compile graph"], **one)
 #
 # Eager PyTorch launches more than 40 kernels in each of 16 layers. The host takes far longer for these launches than the GPU for the work:
 # <!-- so decode: kernels('eager', batch=1, context=2048) / 16 is 40.1 to 44.9 -->
-# the step is [[overhead-bound]]. (This host's times scatter: a step for eight readers may take less time than one for two.) A CUDA Graph
+# the step is [[overhead-bound]]. (This host's times scatter: eight readers may take less time than two.) A CUDA Graph
 # launches all of them at once. What is
 # <!-- so decode: at(context=2048); period('eager', batch=8) < 0.8 * period('eager', batch=2) -->
 # left are hundreds of short kernels. Between the matmuls stand norms, rotations, additions and copies, each too short to be limited by

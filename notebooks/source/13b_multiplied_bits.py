@@ -219,6 +219,6 @@ claims("13b")
 # %% [markdown] tags=["next"]
 # ## Next
 #
-# Back on the road: [11 · Why does one token take so long?](11_language_model.ipynb), with every regime in one language model.
+# Back on the road: [12 · What does torch.compile remove, and how does it come back?](12_compile.ipynb)
 #
 # Back: [13 · When do weights in fewer bits help?](13_fewer_bits.ipynb)
