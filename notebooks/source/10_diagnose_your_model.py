@@ -123,7 +123,7 @@ explore(
 # %% [markdown] tags=["guess"]
 # ## Guess: three programs
 #
-# Change one thing and measure again. Four runs: as it is; as a CUDA Graph, without the host; as a graph with half the bytes and as many
+# Change one thing, measure again. Four runs: as it is; as a CUDA Graph; as a graph with half the bytes and as many
 # FLOP (yours: `.bfloat16()`, which also brings tensor cores); as a graph with twice the batch. Is the graph a third
 # faster? Overhead. Then compare with the graph: are half the bytes that much faster? Memory. Is twice the batch (nearly) free? Latency.
 # Otherwise, compute.
