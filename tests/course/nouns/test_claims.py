@@ -143,7 +143,7 @@ def test_the_command_takes_a_lesson_s_number_and_prints_as_it_judges(
     assert before[0] == "" and "(matmul)" in before[1]
 
 
-@pytest.mark.parametrize("name", ["nested_sine", "collective"])
+@pytest.mark.parametrize("name", ["14", "collective"])
 def test_where_no_source_is_named_the_command_shows_the_recording_that_has_it(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], name: str
 ) -> None:
