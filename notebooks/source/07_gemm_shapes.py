@@ -11,6 +11,14 @@
 # Nearly all the arithmetic of a network is in matrix multiplications. Libraries call their kernel for it [[GEMM|GEMM]], *general matrix
 # multiplication*. Here weights `W` (M × K) are multiplied by a mini-batch `x` (K × N), one column per sample. **Does one more sample
 # cost a little more?**
+#
+# You will be able to:
+#
+# - count the [[tile|tiles]] and [[wave|waves]] of a matmul
+# - predict at which size its time makes a step
+# - write the rule that counts them
+#
+# Know before: [04](04_memory_bound.ipynb)'s *memory-bound*.
 
 # %% tags=["setup", "question"]
 from brrr_course import check, claims, compare, drawing, explore, guess
@@ -56,6 +64,19 @@ compare(g, "gemm", ["nn"], at=at, columns=(1, 32))
 # <!-- so gemm: at(columns=32, size=2048, dtype='float32'); bytes('nn') / span('nn') / sheet('memory_bytes_per_s') is
 # 0.2 to 0.3; flop('nn') / span('nn') / sheet('fp32') is 0.2 to 0.3 -->
 # a quarter of the peak FLOP/s: the matrix is too skinny to keep the GPU busy.
+#
+# </details>
+#
+# <details><summary>What measured it</summary>
+#
+# ```python
+# import torch.utils.benchmark
+# torch.set_default_device("cuda" if torch.cuda.is_available() else "cpu")
+# w = torch.randn(2048, 2048)
+# for n in (1, 32):
+#     timer = torch.utils.benchmark.Timer("w @ x", globals={"w": w, "x": torch.randn(2048, n)})
+#     print(n, timer.blocked_autorange())
+# ```
 #
 # </details>
 #
@@ -164,6 +185,9 @@ claims("07")
 
 # %% [markdown] tags=["remember"]
 # ## Remember
+#
+# > **Rule.** One column beyond a whole tile can cost as much as 64 of them: 129 columns take about half again as long as 128.
+# <!-- so gemm: at(size=2048, dtype='float32'); span('nn', columns=129) / span('nn', columns=128) is 1.4 to 1.6 -->
 #
 # - A mini-batch shares the weights: its first samples cost far less than one each.
 # - A part of a tile costs as much as a whole one, and a part of a wave as much as a full one.

@@ -13,8 +13,8 @@ from harness import build_script
 
 build = build_script()
 
-HEADED = [*["00", "01", "02", "02b", "03", "04", "04b", "05", "05b", "08", "08b", "09b", "10", "11", "11b", "12", "14"]]
-"""The lessons that say what one can do afterwards, and end with a rule; they show what measured their first figure."""
+NOT_YET = ("04c", "06", "06b", "07c", "09", "10b", "13", "13b")
+"""The lessons that do not yet say what one can do afterwards, nor end with a rule, nor show what measured a figure."""
 
 RULE = "> **Rule.** Below 206 tokens, wait for the memory."
 REMEMBER = """## Remember
@@ -153,7 +153,7 @@ def test_each_rule_can_be_broken(rule: Callable[[Any], list[str]], notebook: Any
     assert found in "\n".join(rule(notebook))
 
 
-@pytest.mark.parametrize("source", [each for each in build.lessons() if each.stem.split("_")[0] in HEADED],
+@pytest.mark.parametrize("source", [each for each in build.lessons() if each.stem.split("_")[0] not in NOT_YET],
                          ids=lambda source: source.stem)  # fmt: skip
 def test_a_lesson_has_its_head_its_rule_and_what_measured_it(source: Path) -> None:
     built = build.read(source)
