@@ -83,7 +83,8 @@ def _diagnosed(argv: Sequence[str]) -> int:
             code, ended = run_script(options, arguments, path)
         flags = (BUSY,) * crowded(before, cpu_seconds())
         here = cpu_here() if is_script and is_cpu(default_device_kind()) else None  # a GPU is named in its trace
-        found = replace(diagnose_trace(path, options.device or here), flags=flags)
+        found = diagnose_trace(path, options.device or here)
+        found = replace(found, flags=flags) if flags else found
         print(found.to_json() if options.json else found.details())
         if html is not None:
             write_atomically(html, found.to_html())

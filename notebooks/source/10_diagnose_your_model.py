@@ -197,7 +197,7 @@ check("10-peak", flop=..., share=..., at_most=...)
 # Write `regime(eager, graph, half, double)`: four times in, one of the four words out, by the rule of the three programs. A gain counts
 # from a factor of 1.3 on, and twice the batch is free up to a factor of 1.15.
 #
-# Then diagnose your own model, on a CPU too: `diagnose` goes by the table above (near: from two fifths on; with one thread of a CPU,
+# Then diagnose your own model, on a CPU too: `diagnose` goes by this lesson's table (near: from two fifths on; with one thread of a CPU,
 # from a tenth). A CPU *far from both roofs* may run other programs, or its threads
 # wait for each other: is `torch.set_num_threads(1)` faster?
 

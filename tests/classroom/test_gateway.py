@@ -250,7 +250,7 @@ def test_the_lessons_say_what_may_be_answered() -> None:
     texts = "".join(path.read_text("utf-8") for path in (ROOT / "notebooks" / "source").glob("*.py"))
     written = {line(text) for text in re.findall(r'(?<![\w.])guess\("([^"]+)"', texts)}
     assert len(written) > 40 and {("guess", each) for each in written} <= asked
-    assert ("guess", "A copy that moves 322 MB gets faster ...") in asked
+    assert ("guess", "A copy that moves 12 MB gets faster ...") in asked
 
 
 @settings(max_examples=25, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.function_scoped_fixture])

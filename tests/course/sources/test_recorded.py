@@ -405,10 +405,10 @@ def test_one_reading_that_is_written_many_times_is_read_as_one(tmp_path: Path) -
 
 
 def test_where_no_source_is_named_a_recording_that_has_the_experiment_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("BRRR_SOURCE", "recorded:h200")
-    found = {name: source_for(None, name).name for name in ("matmul", "decode", "no-such-experiment")}
-    assert found == {"matmul": "recorded:h200", "decode": "recorded:h100", "no-such-experiment": "recorded:h200"}
-    assert source_for("recorded:h200", "decode").name == "recorded:h200"  # who names one gets that one
+    monkeypatch.setenv("BRRR_SOURCE", "recorded:h100")
+    found = {name: source_for(None, name).name for name in ("matmul", "collective", "no-such-experiment")}
+    assert found == {"matmul": "recorded:h100", "collective": "recorded:h200", "no-such-experiment": "recorded:h100"}
+    assert source_for("recorded:h100", "collective").name == "recorded:h100"  # who names one gets that one
 
 
 @pytest.mark.parametrize(("gpus", "shown"), [(1, "recorded:h200"), (2, "cuda")])
