@@ -262,21 +262,11 @@ def _lines(scene: Scene, names: Sequence[str]) -> Data:
             each["doubtful"] = found
     hues = {each["name"]: each["hue"] for each in drawn}
     for guide in scene.guides.drawn:
-        of = (
-            guide.lines[0] if len(guide.lines) == 1 and guide.lines[0] in hues else ""
-        )  # it comes and goes with that line
+        own = guide.lines[0] if len(guide.lines) == 1 and guide.lines[0] in hues else ""  # with which it comes and goes
         heights = [[(x, scene.guides.at(guide, {**cut, along: x})) for x in scene.values[along]] for cut in cuts]
-        drawn.append(
-            {
-                "name": f"guide {guide.name}",
-                "label": guide.label,
-                "short": guide.label,
-                "kind": "guide",
-                "of": of,
-                "hue": hues.get(of, "faint"),
-                "cuts": [_heights(scene, each) for each in heights],
-            }
-        )
+        drawn.append({"name": f"guide {guide.name}", "label": guide.label, "short": guide.label, "kind": "guide",
+                      "of": own, "hue": hues.get(own, "faint"),
+                      "cuts": [_heights(scene, each) for each in heights]})  # fmt: skip
     drawn += [
         {"name": f"predicted {line.name}", "label": line.label, "short": words.brief(line.label), "of": line.name,
          "hue": HUES[at % len(HUES)], "kind": "predicted",

@@ -41,7 +41,7 @@ g = guess("For 2048 × 2048 matrices, this clock says ...", unit="s")
 
 # %% tags=["run"]
 clocks = {"unsynchronized": "synchronized"}
-asks = "What does a clock miss that does not wait?"
+asks = "What does a clock that does not wait miss?"
 explore("matmul", at={"size": 2048}, lines=["unsynchronized", "synchronized"], unlock=g, versus=clocks, title=asks)
 
 # %% tags=["compare"]

@@ -40,7 +40,9 @@ g = guess("To copy 67 MB (2²⁶ bytes) to the GPU takes ...", unit="s")
 
 # %% tags=["run"]
 there = ["up pageable", "up pinned", "down pageable", "down pinned", "both pinned", "device"]
-explore("transfers", at={"nbytes": 2**26}, lines=there, show="rate", unlock=g, title="How many bytes arrive a second?")
+explore(
+    "transfers", at={"nbytes": 2**26}, lines=there, show="rate", unlock=g, title="How many bytes arrive per second?"
+)
 
 # %% tags=["compare"]
 compare(g, "transfers", ["up pageable", "up pinned", "device"], nbytes=2**26)
@@ -142,8 +144,8 @@ timeline("nested_sine", variants=["gpu-transfers", "gpu-transfers-kept"], at={"e
 # %% [markdown] tags=["explore"]
 # ## Explore: the smallest copy
 #
-# How long does a *single* copy take, from the call until the bytes are there: its [[latency]]? Start with the smallest, and move
-# the slider up. Up to which size do more bytes cost almost nothing?
+# How long does a *single* copy take, from the call until the bytes are there: its [[latency]]? Compare with the smallest, the ring.
+# Up to which size do more bytes cost almost nothing?
 #
 # <details><summary>Answer, for the recording</summary>
 #

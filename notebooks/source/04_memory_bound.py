@@ -128,7 +128,7 @@ display(
 #
 # </details>
 #
-# Around 2²² elements the rates lie above the memory's bandwidth, because so small an array fits into the [[L2]] cache. At the left end a
+# Around 2²² elements it takes less time than the memory's bandwidth allows: so small an array fits into the [[L2]] cache. At the left end a
 # <!-- so unary: at(dtype='float32'); rate = [8 * n / busy(way, elements=n) / sheet('memory_bytes_per_s') for n in
 # (4194304, 67108864) for way in ('copy', 'relu', 'gelu', 'tanh', 'cos')]; [rate[4194304, way] for way in ('copy',
 # 'relu', 'gelu', 'tanh', 'cos')] > 1; [rate[67108864, way] for way in ('copy', 'relu', 'gelu', 'tanh', 'cos')] < 1 -->

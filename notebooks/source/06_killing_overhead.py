@@ -47,7 +47,7 @@ explore(
     lines=ways,
     show="ladder",
     unlock=r,
-    title="Which way leaves the least overhead?",
+    title="Which way has the least overhead?",
 )
 
 # %% tags=["compare"]

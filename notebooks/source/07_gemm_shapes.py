@@ -148,7 +148,7 @@ explore(
     sliders=["columns", "size"],
     values={**values, "columns": batches[6:]},
     show="rate",
-    title="How many FLOP a second?",
+    title="How many FLOP per second?",
 )
 
 # %% [markdown] tags=["your-turn"]

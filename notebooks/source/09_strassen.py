@@ -100,7 +100,7 @@ drawing("strassen-flow", step=12)
 
 # %% tags=["explore"]
 rates = ["sgemm", "sgemm strassen 1 prepared", "sgemm strassen 2 prepared", "sgemm strassen 3 prepared"]
-explore("strassen", at={"size": 8192}, lines=rates, show="rate", title="How many FLOP a second?")
+explore("strassen", at={"size": 8192}, lines=rates, show="rate", title="How many FLOP per second?")
 
 # %% [markdown] tags=["your-turn"]
 # ## Your turn: from which size on?

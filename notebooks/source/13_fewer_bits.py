@@ -139,7 +139,7 @@ explore(
     lines=eights,
     sliders=["tokens"],
     versus={"int8 widened": "bf16"},
-    title="8 bits a weight: why is it slower?",
+    title="What do 8 bits a weight cost?",
 )
 
 # %% [markdown] tags=["your-turn"]

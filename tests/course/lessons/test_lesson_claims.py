@@ -226,7 +226,8 @@ def test_a_claim_that_holds_could_have_failed(device: str) -> None:
     holds = [claim.entry.id for table in tables for claim, verdict in table.rows
              if verdict.status == "holds"]  # fmt: skip
     far = {name: furthest(COMPARED.get((name, device), [])) for name in holds}
-    assert {name for name, times in far.items() if times > 10} <= {"bits.int8-plain-kernel"}  # fixed on an H100
+    late = {"bits.int8-plain-kernel"} if device == "h200" else set()  # its bound is of an H100, recorded before
+    assert {name for name, times in far.items() if times > 10} == late
 
 
 FASTER = re.compile(
