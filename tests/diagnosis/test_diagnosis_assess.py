@@ -162,7 +162,7 @@ def test_unknown_is_where_more_than_half_of_the_work_is(unknown: float, regime: 
 # -- the lesson's table ------------------------------------------------------------------------------------------------
 
 LESSON = "notebooks/source/10_diagnose_your_model.py"
-NEAR = promised(LESSON, r"goes by the table above \(near: from (two fifths) on;")
+NEAR = promised(LESSON, r"goes by this lesson's table \(near: from (two fifths) on;")
 ALONE = promised(LESSON, r"with one thread of a CPU, # from (a tenth)\)")
 SEEN: dict[str, tuple[OperatorCost, float, float]] = {
     "the GPU is idle between kernels; the time hardly depends on the size": (PRODUCT, 1.0, 10.0),
