@@ -70,7 +70,7 @@ def read(source: Path) -> Any:
     for place, cell in enumerate(notebook.cells):
         cell["id"] = f"cell-{place:02d}"
         if cell.cell_type == "markdown":
-            cell.source = with_meanings(SO.sub("", cell.source))
+            cell.source = with_meanings(BY.sub("", SO.sub("", cell.source)))
     own = {**notebook.metadata.get("brrr", {}), **_told(source, notebook.metadata.get("readme", {}))}
     kernel = {"name": "python3", "display_name": "Python 3 (ipykernel)", "language": "python"}
     notebook.metadata = nbformat.from_dict({"kernelspec": kernel, "brrr": own})
@@ -80,6 +80,44 @@ def read(source: Path) -> Any:
 
 SO = re.compile(r"\n<!-- so (\w+)(?:@(\w+))?: (.*?)\s-->", re.DOTALL)
 """What makes a sentence so, on the line behind it: `<!-- so EXPERIMENT: CONDITION; ... -->`; readers do not see it."""
+
+BY = re.compile(r"\n<!-- by (.*?)\s-->", re.DOTALL)
+"""What else makes a sentence so, where nothing was measured: `<!-- by definition -->`, `<!-- by the code above -->`."""
+
+ABSOLUTE = re.compile(r"\b(?:all(?!-)|whatever|does not|nothing|hardly|at most|twice|never|always)\b", re.IGNORECASE)
+SENTENCE = re.compile(r"\S.*?(?:[.!?][*)]*(?=\s|\Z)|(?=\n\s*\n|\n(?:[-|>]|\d\.) |\Z))", re.DOTALL)
+UNSAID = re.compile(r"^```.*?^```$|^#+ .*?$|`[^`\n]*`", re.MULTILINE | re.DOTALL)
+
+
+def absolute(source: Path) -> list[tuple[str, str]]:
+    """A source's sentences that say *all*, *nothing*, *at most* or the like, each with what makes it so, or "".
+
+    That stands behind the line in which the sentence ends, or between its lines. Exercises assume, and questions ask: these are left out.
+    """
+    found = []
+    for cell in jupytext.read(source, fmt="py:percent").cells:
+        if cell.cell_type == "markdown" and "your-turn" not in cell.metadata.get("tags", []):
+            reasons = [*SO.finditer(cell.source), *BY.finditer(cell.source)]
+            text = cell.source
+            for blank in [*reasons, *UNSAID.finditer(text)]:
+                text = text[: blank.start()] + re.sub(r"[^\n]", " ", blank[0]) + text[blank.end() :]
+            for mark in reasons:  # nothing but a reason between two lines parts no sentence
+                text = text[: mark.start()] + " " * len(mark[0]) + text[mark.end() :]
+            for said in SENTENCE.finditer(text):
+                if ABSOLUTE.search(said[0]) and not re.search(r"\?[*)]*\Z", said[0]):
+                    ends = cell.source.find("\n", said.end())
+                    own = [
+                        each
+                        for each in reasons
+                        if said.start() <= each.start()
+                        and each.start() in range(len(cell.source) if ends < 0 else ends + 1)
+                    ]
+                    found.append((" ".join(said[0].split()), "; ".join(_reason(each) for each in own)))
+    return found
+
+
+def _reason(mark: re.Match[str]) -> str:
+    return " ".join(mark[mark.re.groups].split()) if mark.re is SO else f"by {' '.join(mark[1].split())}"
 
 
 def not_so(source: Path) -> list[str]:
