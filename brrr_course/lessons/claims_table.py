@@ -76,8 +76,8 @@ class ClaimsTable:
 
     def _html(self, claim: Claim, verdict: Verdict) -> str:
         sign, kind = SIGNS.get(verdict.status, ("–", "open"))
-        found = f"{sign} {verdict.status}{self.mark(claim)}: {in_short(verdict)}"
-        return message_html(kind, claim.text, [found, *self._notes(claim, verdict)])
+        found = f"{sign} {verdict.status}{self.mark(claim)}"
+        return message_html(kind, claim.text, [found, *self._notes(claim, verdict)], in_short(verdict))
 
     def _full(self, claim: Claim, verdict: Verdict) -> str:
         told = {"measured": verdict.measured, "doubtful": verdict.note, "because": claim.because(self.source, verdict)}

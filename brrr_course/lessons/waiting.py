@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -11,6 +12,7 @@ import ipywidgets as widgets
 from brrr_course.lessons.guessing import Guess
 from brrr_course.view.display import (
     MEASURING,
+    folded_html,
     in_notebook,
     message_html,
     publish,
@@ -18,6 +20,8 @@ from brrr_course.view.display import (
     table_html,
     table_text,
 )
+
+INTERVAL = re.compile(r" \([^()]* to [^()]*\)$")
 
 
 @dataclass(frozen=True)
@@ -66,7 +70,10 @@ class Comparison:
     def _repr_html_(self) -> str:
         text = message_html("open", self.text) if self.text else ""
         if self.rows:
-            text += table_html(self.header, self.rows, self.badge, self.groups, self.shades)
+            rows = [[INTERVAL.sub("", cell) for cell in row] for row in self.rows]
+            text += table_html(self.header, rows, self.badge, self.groups, self.shades)
+            if any(INTERVAL.search(cell) for row in self.rows for cell in row):
+                text += folded_html("With intervals", table_html(self.header, self.rows))
         return side_by_side_html([text, *(each._repr_html_() for each in self.beside)]) if self.beside else text
 
 

@@ -60,19 +60,25 @@ def staged(value: object) -> bool:
     return bool(_stage)
 
 
-def message_html(kind: str, title: str, lines: Sequence[str] = ()) -> str:
-    """A message with a coloured bar: a title in bold and lines of text below it.
+def message_html(kind: str, title: str, lines: Sequence[str] = (), evidence: str = "") -> str:
+    """A message with a coloured bar: a title in bold and lines of text below it, last the evidence, folded.
 
     >>> "<b>Right</b>" in message_html("right", "Right")
     True
     """
     body = "".join(f"<div style='white-space:pre-wrap'>{_with_code(line)}</div>" for line in lines)
+    body += folded_html("Evidence", signed(evidence)) * bool(evidence)
     return boxed(ACCENT[kind], f"<b>{signed(title)}</b>{body}", "role='status' aria-live='polite' ")
 
 
 def _with_code(text: str) -> str:
     """The text as HTML, with what stands between backticks as code."""
     return re.sub(r"`([^`]+)`", r"<code>\1</code>", signed(text))
+
+
+def folded_html(summary: str, body: str) -> str:
+    """What is there for who wants to know."""
+    return f"<details><summary>{summary}</summary>{body}</details>"
 
 
 def signed(text: str) -> str:
@@ -263,8 +269,9 @@ class Shown:
             self._root.children = (root,)
 
     def _markdown(self) -> str:
-        """The text line for the edition that is read."""
-        return self.text
+        """The text for the edition that is read: its first line, the others folded."""
+        first, _, others = self.text.partition("\n")
+        return first + f"\n\n<details><summary>Values</summary>\n\n{others}\n\n</details>" * bool(others)
 
     def __repr__(self) -> str:
         return self.text
