@@ -71,7 +71,10 @@ def read(source: Path) -> Any:
         cell["id"] = f"cell-{place:02d}"
         if cell.cell_type == "markdown":
             cell.source = with_meanings(BY.sub("", SO.sub("", cell.source)))
-    own = {**notebook.metadata.get("brrr", {}), **_told(source, notebook.metadata.get("readme", {}))}
+    told = _told(source, notebook.metadata.get("readme", {}))
+    if told:
+        notebook.cells[0].source += f"\n\n{_minutes_said(notebook, int(told['minutes']))}"
+    own = {**notebook.metadata.get("brrr", {}), **told}
     kernel = {"name": "python3", "display_name": "Python 3 (ipykernel)", "language": "python"}
     notebook.metadata = nbformat.from_dict({"kernelspec": kernel, "brrr": own})
     notebook.nbformat, notebook.nbformat_minor = 4, 5
@@ -84,6 +87,7 @@ SO = re.compile(r"\n<!-- so (\w+)(?:@(\w+))?: (.*?)\s-->", re.DOTALL)
 BY = re.compile(r"\n<!-- by (.*?)\s-->", re.DOTALL)
 """What else makes a sentence so, where nothing was measured: `<!-- by definition -->`, `<!-- by the code above -->`."""
 
+REASON = re.compile(f"{SO.pattern}|{BY.pattern}", re.DOTALL)
 ABSOLUTE = re.compile(r"\b(?:all(?!-)|whatever|does not|nothing|hardly|at most|twice|never|always)\b", re.IGNORECASE)
 SENTENCE = re.compile(r"\S.*?(?:[.!?][*)]*(?=\s|\Z)|(?=\n\s*\n|\n(?:[-|>]|\d\.) |\Z))", re.DOTALL)
 UNSAID = re.compile(r"^```.*?^```$|^#+ .*?$|`[^`\n]*`", re.MULTILINE | re.DOTALL)
@@ -96,28 +100,23 @@ def absolute(source: Path) -> list[tuple[str, str]]:
     """
     found = []
     for cell in jupytext.read(source, fmt="py:percent").cells:
-        if cell.cell_type == "markdown" and "your-turn" not in cell.metadata.get("tags", []):
-            reasons = [*SO.finditer(cell.source), *BY.finditer(cell.source)]
-            text = cell.source
-            for blank in [*reasons, *UNSAID.finditer(text)]:
-                text = text[: blank.start()] + re.sub(r"[^\n]", " ", blank[0]) + text[blank.end() :]
-            for mark in reasons:  # nothing but a reason between two lines parts no sentence
-                text = text[: mark.start()] + " " * len(mark[0]) + text[mark.end() :]
-            for said in SENTENCE.finditer(text):
-                if ABSOLUTE.search(said[0]) and not re.search(r"\?[*)]*\Z", said[0]):
-                    ends = cell.source.find("\n", said.end())
-                    own = [
-                        each
-                        for each in reasons
-                        if said.start() <= each.start()
-                        and each.start() in range(len(cell.source) if ends < 0 else ends + 1)
-                    ]
-                    found.append((" ".join(said[0].split()), "; ".join(_reason(each) for each in own)))
+        if cell.cell_type != "markdown" or "your-turn" in cell.metadata.get("tags", []):
+            continue
+        reasons = [*SO.finditer(cell.source), *BY.finditer(cell.source)]
+        text = REASON.sub(lambda mark: " " * len(mark[0]), cell.source)  # a reason between two lines parts no sentence
+        text = UNSAID.sub(lambda mark: re.sub(r"[^\n]", " ", mark[0]), text)
+        for said in SENTENCE.finditer(text):
+            if ABSOLUTE.search(said[0]) and not re.search(r"\?[*)]*\Z", said[0]):
+                ends = f"{cell.source}\n".find("\n", said.end())
+                own = [_reason(each) for each in reasons if said.start() <= each.start() <= ends]
+                shown = REASON.sub("", cell.source[said.start() : said.end()])
+                found.append((" ".join(shown.split()), "; ".join(own)))
     return found
 
 
 def _reason(mark: re.Match[str]) -> str:
-    return " ".join(mark[mark.re.groups].split()) if mark.re is SO else f"by {' '.join(mark[1].split())}"
+    said = " ".join(mark[mark.re.groups].split())
+    return f"`{said}`" if mark.re is SO else f"by {said}"
 
 
 def not_so(source: Path) -> list[str]:
@@ -183,22 +182,39 @@ def _wrong(condition: str, scope: Scope) -> str:
 
 
 FIGURES = {"explore", "drawing", "timeline", "factory", "roofline_of", "ridge_by_generation"}
+PARTS = {"your-turn": "for your turn", **dict.fromkeys(("claims", "remember", "work", "next"), "to close")}
+"""What a cell's tag says of where its minutes go; those of all others go to the first part."""
 
 
 def minutes(source: Path) -> float:
-    """How many minutes a lesson takes a cold reader, who leaves out *More*: about what its solution's section says.
+    """How many minutes a lesson takes a cold reader, who leaves out *More*: about what its solution's section says."""
+    return sum(by_part(read(source)).values())
 
-    90 words of prose a minute, 2 a figure, 0.75 a term of the glossary, 12 the exercise, 4 the claims.
-    """
-    cells = [cell for cell in read(source).cells if not cell.source.startswith("## More: ")]
-    code = "\n".join(cell.source for cell in cells if cell.cell_type == "code")
-    text = "\n".join(
-        re.sub("```.*?```", "", cell.source, flags=re.DOTALL) for cell in cells if cell.cell_type != "code"
-    )
-    figures = [node for node in ast.walk(ast.parse(code)) if isinstance(node, ast.Call)
-               and getattr(node.func, "id", "") in FIGURES]  # fmt: skip
-    words = re.findall(r"\w[\w'’-]*", re.sub(r"</?abbr[^>]*>", "", text))
-    return len(words) / 90 + 2 * len(figures) + 0.75 * len(set(re.findall('<abbr title="([^"]*)"', text))) + 12 + 4
+
+def by_part(notebook: Any) -> dict[str, float]:
+    """The minutes of each part: 90 words of prose a minute, 2 a figure, 0.75 a term, 12 the exercise, 4 the claims."""
+    spent, known = {"to guess and explore": 0.0, "for your turn": 12.0, "to close": 4.0}, set[str]()
+    for cell in notebook.cells:
+        if cell.source.startswith("## More: "):
+            continue
+        part = next((PARTS[tag] for tag in cell.metadata.get("tags", []) if tag in PARTS), "to guess and explore")
+        if cell.cell_type == "code":
+            called = [node.func for node in ast.walk(ast.parse(cell.source)) if isinstance(node, ast.Call)]
+            spent[part] += 2 * sum(getattr(each, "id", "") in FIGURES for each in called)
+            continue
+        text = re.sub("```.*?```", "", cell.source, flags=re.DOTALL)
+        terms = set(re.findall('<abbr title="([^"]*)"', text)) - known
+        known |= terms
+        spent[part] += len(re.findall(r"\w[\w'’-]*", re.sub(r"</?abbr[^>]*>", "", text))) / 90 + 0.75 * len(terms)
+    return spent
+
+
+def _minutes_said(notebook: Any, told: int) -> str:
+    """A lesson's minutes by its parts, which together are those that the course's map says."""
+    spent = by_part(notebook)
+    shares = {part: round(each * told / sum(spent.values())) for part, each in spent.items()}
+    shares["to guess and explore"] += told - sum(shares.values())
+    return f"About {told} minutes: {', '.join(f'{each} {part}' for part, each in shares.items())}."
 
 
 def _told(source: Path, head: dict[str, str]) -> dict[str, str]:
@@ -332,6 +348,22 @@ def glossary() -> str:
     rows = [f"| {term['name']} | {term['means']} | {term['lesson']} |" for term in
             sorted(GLOSSARY, key=lambda term: str(term["name"]).lower())]  # fmt: skip
     return "\n".join([head, "", "| term | what it means | first in |", "| --- | --- | --- |", *rows, ""])
+
+
+def sentences() -> str:
+    """All lessons' sentences that say *all*, *nothing*, *at most* or the like, with what makes them so."""
+    rows = [f"| {source.stem.partition('_')[0]} | {_cell(said)} | {_cell(reason)} |"
+            for source in lessons() for said, reason in absolute(source)]  # fmt: skip
+    return "\n".join([
+        "# What makes it so", "", "<!-- notebooks/build.py makes this page of the lessons -->",
+        "The lessons' sentences with *all*, *nothing*, *at most* and the like. Behind each stands the condition that the build",
+        "evaluates over the recording's medians (`docs/claims.md` has the notation), or why it needs no measurement.", "",
+        "| lesson | sentence | so because |", "| --- | --- | --- |", *rows, "",
+    ])  # fmt: skip
+
+
+def _cell(text: str) -> str:
+    return re.sub(r"\[\[(?:[^\]|]*\|)?([^\]]*)\]\]", r"\1", text).replace("|", "\\|")
 
 
 TEACHING, README = HERE.parent / "docs" / "teaching.md", HERE.parent / "README.md"
@@ -532,6 +564,7 @@ DOCS = HERE.parent / "docs"
 PAGES = {
     DOCS / "cheatsheet.md": cheatsheet,
     DOCS / "glossary.md": glossary,
+    DOCS / "sentences.md": sentences,
     TEACHING: teaching,
     README: readme,
     **{
