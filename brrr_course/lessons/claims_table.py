@@ -19,7 +19,7 @@ from brrr_course.nouns.ledger import course_devices, ledger_path, read_ledger
 from brrr_course.nouns.source import Evidence, Source
 from brrr_course.sources import source as source_named
 from brrr_course.sources import source_for
-from brrr_course.view.display import caption_html, message_html
+from brrr_course.view.display import caption_html, folded_html, message_html, signed
 
 Rows = tuple[tuple[Claim, Verdict], ...]
 
@@ -76,8 +76,8 @@ class ClaimsTable:
 
     def _html(self, claim: Claim, verdict: Verdict) -> str:
         sign, kind = SIGNS.get(verdict.status, ("–", "open"))
-        found = f"{sign} {verdict.status}{self.mark(claim)}"
-        return message_html(kind, claim.text, [found, *self._notes(claim, verdict)], in_short(verdict))
+        found = folded_html(f"{sign} {verdict.status}{self.mark(claim)}", signed(in_short(verdict)))
+        return message_html(kind, claim.text, self._notes(claim, verdict), found)
 
     def _full(self, claim: Claim, verdict: Verdict) -> str:
         told = {"measured": verdict.measured, "doubtful": verdict.note, "because": claim.because(self.source, verdict)}

@@ -60,14 +60,13 @@ def staged(value: object) -> bool:
     return bool(_stage)
 
 
-def message_html(kind: str, title: str, lines: Sequence[str] = (), evidence: str = "") -> str:
-    """A message with a coloured bar: a title in bold and lines of text below it, last the evidence, folded.
+def message_html(kind: str, title: str, lines: Sequence[str] = (), first: str = "") -> str:
+    """A message with a coloured bar: a title in bold and lines of text below it, before them perhaps HTML.
 
     >>> "<b>Right</b>" in message_html("right", "Right")
     True
     """
-    body = "".join(f"<div style='white-space:pre-wrap'>{_with_code(line)}</div>" for line in lines)
-    body += folded_html("Evidence", signed(evidence)) * bool(evidence)
+    body = first + "".join(f"<div style='white-space:pre-wrap'>{_with_code(line)}</div>" for line in lines)
     return boxed(ACCENT[kind], f"<b>{signed(title)}</b>{body}", "role='status' aria-live='polite' ")
 
 
