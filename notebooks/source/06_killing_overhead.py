@@ -9,10 +9,17 @@
 # %% [markdown] tags=["question"]
 # # 06 · How much of the time is PyTorch itself?
 #
-# Side road. Read 03 and 05 first.
+# Side road.
+# Know before: [03](03_overhead.ipynb)'s [[CUDA Graph]], [05](05_fusion.ipynb)'s *fusion*.
 #
 # Take the textbook network: a few layers of `Linear` and `ReLU`. **How much of a call is PyTorch itself, and
 # which of PyTorch's own tools gets rid of it?**
+#
+# You will be able to:
+#
+# - tell what PyTorch itself costs in a call
+# - calculate from which width on the host is hidden
+# - rewrite a network so that it can be captured
 
 # %% tags=["setup", "question"]
 from brrr_course import check, claims, compare, explore, factory, guess, timeline
@@ -29,7 +36,7 @@ factory("overhead")
 # - **script**: TorchScript
 # - **compile**: `torch.compile(model)`
 # - **max autotune**: `torch.compile(model, mode="max-autotune")`; it times several kernels for each layer, keeps the fastest,
-#   and captures a [[CUDA Graph]]
+#   and captures a CUDA Graph
 # - **graph**: `nn.Sequential`, captured by hand
 
 # %% tags=["guess"]
@@ -67,26 +74,37 @@ compare(r, "mlp", ways, at=at)
 #
 # </details>
 #
-# **What the graph leaves.** A replay is one launch, of the whole list: the wide bar in the second timeline. (The profiler makes it
-# wide: without it, a replay costs the host less than a single layer of *module*.) The GPU takes longer than that, so the host runs
-# <!-- so mlp: at(layers=8); host('graph') < host('module') / 8 -->
-# ahead. Small gaps between kernels remain, and a larger one between two replays, although the next is queued already (we did not
-# <!-- so mlp: at(layers=8, batch=16, hidden=128); host('graph') < kernel('graph') -->
-# look for the cause). (The timelines are of another run, with a faster host.)
+# <details><summary>What measured it</summary>
 #
-# **Compiling alone** keeps separate launches, and here each call costs the host even more than eager PyTorch. Nor are generated
+# ```python
+# import torch
+# from torch.utils.benchmark import Timer  # a loop of calls, synchronized at its end
+# torch.set_default_device("cuda" if torch.cuda.is_available() else "cpu")
+# model = torch.nn.Sequential(*[m for _ in range(8) for m in (torch.nn.Linear(256, 256), torch.nn.ReLU())]).requires_grad_(False)
+# for way in (model, torch.jit.script(model)):  # or torch.compile(model)
+#     print(Timer("way(x)", globals={"way": way, "x": torch.randn(16, 256)}).blocked_autorange().median)
+# ```
+#
+# </details>
+#
+# **What the graph leaves.** A replay is one launch, and costs the host less than a single layer of *module*. (In the second timeline the
+# <!-- so mlp: at(layers=8); host('graph') < host('module') / 8 -->
+# profiler makes its bar wide.) The GPU takes longer than that, so the host runs ahead. Gaps
+# <!-- so mlp: at(layers=8, batch=16, hidden=128); host('graph') < kernel('graph') -->
+# between kernels remain, and a larger one between two replays.
+#
+# **Compiling alone** keeps separate launches, and here each call costs the host more than eager PyTorch's. Generated
 # <!-- so mlp: at(layers=8, batch=16); host('compile') > host('module'); count(host('compile')) == 6 -->
-# kernels always faster: at hidden 128 and 256 those of *compile* take many times as long as eager's (we did not find out why),
+# kernels can be slower, too: at hidden 128 and 256 those of *compile* take more than five times as long as eager's,
 # those of *max-autotune* more than twice as long.
 # <!-- so mlp: at(layers=8, batch=16, hidden=[128, 256]); kernel('compile') > 5 * kernel('module');
 # kernel('max-autotune') > 2 * kernel('module') -->
 #
 # **In practice:** for fixed shapes, capture a graph by hand: at batch 16 it was the fastest up to hidden 2048, and
-# *max-autotune* at 4096. See [12 · What does torch.compile remove, and how does it come
+# *max-autotune* at 4096. [Lesson 12](12_compile.ipynb) goes on.
 # <!-- so mlp: at(layers=8, batch=16); others = fastest(period('module'), period('compile'), period('functional'),
 # period('script')); from_on(period('max-autotune') < fastest(others, period('graph'))) is 4096 to 4096; period('graph',
 # hidden=most(2048)) <= fastest(others, period('max-autotune')) -->
-# back?](12_compile.ipynb).
 
 # %% tags=["explain"]
 timeline("mlp", variants=["module", "graph"], at={"layers": 8, "batch": 16, "hidden": 128})
@@ -94,7 +112,7 @@ timeline("mlp", variants=["module", "graph"], at={"layers": 8, "batch": 16, "hid
 # %% [markdown] tags=["guess"]
 # ## Guess: how far could one go without a graph?
 #
-# A framework does not know what you will call next. A program for this one network does:
+# A framework cannot know what you call next. A program for this one network does:
 #
 # ```python
 # for w, b, y in layers:            # memory for each y is there already
@@ -104,8 +122,10 @@ timeline("mlp", variants=["module", "graph"], at={"layers": 8, "batch": 16, "hid
 #     x = y
 # ```
 #
-# Python launches **three** kernels per layer; PyTorch launches two, and so does a second version that fuses bias and ReLU.
-# One thing is clever: the library has several kernels for a matmul, and the rewrite times them once and keeps the fastest.
+# It launches **three** kernels per layer. PyTorch launches two, and so does a second version that fuses bias and ReLU.
+# <!-- so mlp: at(layers=8, batch=16, hidden=256); kernels('pycuda') is 24 to 24; kernels('module') is 16 to 16; kernels('pycuda-fused') is
+# 16 to 16 -->
+# The library has several kernels for a matmul: the rewrite times them once and keeps the fastest.
 
 # %% tags=["guess"]
 g = guess("8 layers, batch 16, hidden 256: the rewrite is faster than nn.Sequential by a factor of ...", unit="x")
@@ -128,17 +148,17 @@ compare(g, "mlp", rewrites, of="speed-up", at=at)
 
 # %% [markdown] tags=["explain"]
 # The rewrite skips the dispatcher and the allocator. That helps while the network is [[overhead-bound]]: few rows, narrow layers.
-# On wider layers the GPU takes longer for a layer than the host, whose cost is hidden.
+# On wider layers the GPU takes longer per layer than the host, whose time is hidden.
 #
-# **How much of it is `nn.Module`?** About a fifth of the host's time: *functional*, without modules, saves that much. The
+# **How much of it is `nn.Module`?** At batch 2 and hidden 128, *functional* saves about a fifth of the host's time, and the
 # <!-- so mlp: at(layers=8, batch=2, hidden=128); 1 - host('functional') / host('module') is 0.17 to 0.23 -->
-# rewrite saves two fifths; the rest is launches, which it needs as well. So `nn.Module` is about half of what the rewrite removes (batch 2, hidden 128).
+# rewrite two fifths. So `nn.Module` is about half of what the rewrite removes.
 # <!-- so mlp: at(layers=8, batch=2, hidden=128); 1 - host('pycuda') / host('module') is 0.37 to 0.43; (host('module') -
 # host('functional')) / (host('module') - host('pycuda')) is 0.45 to 0.55 -->
 #
-# The article of 2021 behind this experiment found a **divide**: from some width on the rewrite gains little, for the host is hidden. The
-# H200 is done sooner than the article's GPU, so its divide is farther right. At batch 16 and hidden 4096 the rewrite gains no more than it
-# gains *inside a CUDA Graph*, where only kernels count: faster kernels are all that is left.
+# The article behind this experiment found a **divide**: from some width on the host is hidden, and the rewrite gains little. The
+# H200 is done sooner than the article's GPU, so its divide lies at wider layers. At batch 16 and hidden 4096 the rewrite gains no more
+# than *inside a CUDA Graph*, where only kernels count.
 # <!-- so mlp: at(layers=8, batch=16, hidden=4096); period('module') / period('pycuda-fused') <= period('graph') /
 # period('pycuda-graph') -->
 
@@ -152,7 +172,7 @@ compare(g, "mlp", rewrites, of="speed-up", at=at)
 #
 # At hidden 4096, with 8 layers, a graph gains less than a tenth at every batch: kernels take longer than launching them. At batch
 # <!-- so mlp: at(layers=8, hidden=4096); period('module') / period('graph') < 1.1 -->
-# 128 only the three lines with other kernels stay well above one. A line below one means slower kernels or more host work.
+# 128 only the three lines with other kernels stay well above one.
 # <!-- so mlp: at(layers=8, batch=128, hidden=4096); period('module') / period('graph') < 1.05; [period('module') /
 # period(way) for way in ('pycuda-graph', 'compile', 'max-autotune')] > 1.5 -->
 #
@@ -203,8 +223,7 @@ check("06-capture", network=...)
 # %% [markdown] tags=["claims"]
 # ## Which claims held
 #
-# Claims of *GPU Overheads and Fused Strassen* (2021), measured on a GTX 1070 with PyTorch 1.7.1, and of this course, checked
-# against your data.
+# From *GPU Overheads and Fused Strassen* (2021), measured on a GTX 1070, and this course.
 
 # %% tags=["claims"]
 claims("06")
@@ -212,8 +231,12 @@ claims("06")
 # %% [markdown] tags=["remember"]
 # ## Remember
 #
+# > **Rule.** Capture small networks in a CUDA Graph: at batch 16 it is the fastest of PyTorch's ways up to hidden size 2048.
+# <!-- so mlp: at(layers=8, batch=16, hidden=most(2048)); others = fastest(period('module'), period('compile'), period('functional'),
+# period('script')); period('graph') < fastest(others, period('max-autotune')); count(period('graph')) == 5 -->
+#
 # - Host overhead counts as long as the GPU finishes before the host has launched the next kernel.
-# - A CUDA Graph turns all launches into one, for work whose shapes, addresses and branches do not change.
+# - A CUDA Graph turns many launches into one, for work whose shapes, addresses and branches stay the same.
 # - On wide layers the host is hidden, and only the kernels are left to choose.
 #
 # Terms: [[dispatch]], [[host overhead]], [[overhead-bound]], [[CUDA Graph]], [[kernel launch]].

@@ -9,10 +9,17 @@
 # %% [markdown] tags=["question"]
 # # 06b · Can a whole network be one kernel?
 #
-# Side road, for engineers. Read 06 and 04b first.
+# Side road, for engineers.
+# Know before: [06](06_killing_overhead.ipynb)'s [[CUDA Graph]], [04b](04b_caches.ipynb)'s [[L2]].
 #
-# A [[CUDA Graph]] launches all its kernels at once, but after each kernel the GPU still empties and fills again. **What if eight
+# A CUDA Graph is one launch for many kernels, but after each kernel the GPU still empties and fills again. **What if eight
 # layers were a single kernel?**
+#
+# You will be able to:
+#
+# - say what a graph leaves between its kernels
+# - calculate a network's floor and its barriers' cost
+# - tell which blocks must wait for which
 
 # %% tags=["setup", "question"]
 from brrr_course import check, claims, compare, explore, factory, guess, megakernel_plan, timeline
@@ -23,15 +30,16 @@ factory("overhead", detail="sm")
 # ## Guess: one kernel
 #
 # A **megakernel** is a [[persistent kernel]]: it is launched once, its [[thread block|thread blocks]] stay on the
-# [[multiprocessor|multiprocessors]] and go through the layers together, and the activations stay in [[shared memory]] or in [[L2]].
+# [[multiprocessor|multiprocessors]] and go through the layers together, and the activations stay in [[shared memory]] or in L2.
 # Between two layers the blocks must wait for one another: each output of a layer needs all of its inputs.
+# <!-- by the definition of a Linear layer -->
 
 # %% tags=["guess"]
 g = guess("8 layers, batch 16, hidden 256: faster than the CUDA Graph by a factor of ...", unit="x")
 
 # %% [markdown] tags=["run"]
-# The rival is a graph of `nn.Sequential`, with two kernels per layer. *Triton's graph* has one: bias and ReLU are computed inside the
-# matmul's kernel, as its [[epilogue]] (recorded at batch 2, 16 and 128 only). The megakernel has one for all layers.
+# The rival is a graph of `nn.Sequential`, with two kernels per layer. *Triton's graph* has one per layer: bias and ReLU are computed
+# inside the matmul's kernel, as its [[epilogue]].
 
 # %% tags=["run"]
 fewer = {"megakernel": "graph", "megakernel graph": "graph", "triton graph": "graph"}
@@ -50,15 +58,27 @@ explore(
 compare(g, "mlp", fewer, of="speed-up", at=at)
 
 # %% [markdown] tags=["explain", "yours"]
-# **Your explanation.** The graph does not wait for the host either. What does one kernel still save? Double-click here and write
-# two sentences.
+# **Your explanation.** In the graph, too, the host runs ahead. What does one kernel still save? Double-click here and write two sentences.
 
 # %% [markdown] tags=["explain"]
 # <details><summary>Our explanation</summary>
 #
-# A kernel starts when the last block of the kernel before is done. Then its blocks load their first numbers, and meanwhile nothing
-# is computed. In one kernel there are no such gaps, results stay on the chip, and blocks fetch the next layer's weights while
-# they wait for this layer.
+# A kernel starts when the last block of the kernel before is done. While its blocks load their first numbers, the
+# arithmetic units wait. In one kernel there are no such gaps, results stay on the chip, and blocks fetch the next layer's weights
+# while they wait for this layer.
+#
+# </details>
+#
+# <details><summary>What measured it</summary>
+#
+# ```python
+# import torch
+# from brrr.networks import best  # one kernel, where that is the fastest
+# from torch.utils.benchmark import Timer  # a loop of calls, synchronized at its end
+# network = best(layers=8, batch=16, hidden=256)
+# x = torch.randn(16, 256, device="cuda" if torch.cuda.is_available() else "cpu")
+# print(network.why, Timer("network(x)", globals=globals()).blocked_autorange().median)
+# ```
 #
 # </details>
 #
@@ -67,34 +87,33 @@ compare(g, "mlp", fewer, of="speed-up", at=at)
 #
 # **How far could one go?** Blocks of one kernel must wait *inside* it. Four ways, the most expensive first:
 #
-# - **A [[grid barrier]].** Every block reports in global memory and asks there until all have reported: several trips to L2, which
-#   may take longer than a narrow layer.
+# - **A [[grid barrier]].** Every block reports in global memory and asks there until all have reported: several trips to L2.
+# <!-- by the definition of a grid barrier -->
 # - **Counting through L2.** Each [[warp]] counts its results in; a block waits only for those it needs.
 # - **A cluster.** Neighbouring multiprocessors write results straight into one another's shared memory.
-# - **No waiting.** The rows of a batch never meet: a group of blocks takes its own rows through all layers. The price: it
-#   reads all weights itself.
+# - **No waiting.** A row of the result needs no other row of the batch: a group of blocks takes its own rows through the
+#   network. The price: each group reads the weights itself.
 #
-# The package combines these (in the drawing below, the blocks of a group divide the columns of its rows among themselves). A model, fitted on an H200, predicts each combination,
-# and the best is compiled:
+# The package combines these: a group of blocks takes some rows, and its blocks share the columns. A model
+# predicts each combination, and the best is compiled:
 
 # %% tags=["explain"]
 for hidden in (128, 1024, 4096):
     print(megakernel_plan(layers=8, batch=16, hidden=hidden))
 
 # %% [markdown] tags=["explain"]
-# The ladder of lesson 06 goes on: the graph, then bias and ReLU as an epilogue, then one kernel. The epilogue is part of a kernel of
-# cuBLASLt (NVIDIA's library of matmuls with epilogues), or of one written in Triton.
+# Lesson 06's ladder goes on: bias and ReLU as an epilogue (in NVIDIA's library cuBLASLt, or in Triton), then one kernel.
 #
-# **Why is a *graph* of the one kernel slower?** There is a single launch either way, so nothing to save. And plain launches may
+# **Why is a *graph* of the one kernel slower?** It saves no launch: there is one either way. Plain launches
 # <!-- so mlp: at(layers=8, batch=16, hidden=256); period('megakernel') / period('megakernel-graph') < 0.8 -->
-# overlap: the next kernel starts before the last one has ended, so the time per call is less than the time of one kernel. Replays of a
+# overlap: the next kernel starts before the last one has ended. Replays of a graph run one after the other. From hidden
 # <!-- so mlp: at(layers=8, batch=16, hidden=256); period('megakernel') < kernel('megakernel') -->
-# graph run one after the other. From hidden 1024 on the kernels are long, and the two nearly equal.
+# 1024 on, the two are nearly equal.
 # <!-- so mlp: at(layers=8, hidden=least(1024)); period('megakernel') / period('megakernel-graph') is 0.95 to 1.05;
 # count(period('megakernel-graph')) == 21 -->
 #
-# In the timelines (hidden 128), compare the gaps *within* a call: the graph has some between its kernels, the one kernel has none.
-# The profiler makes the gaps between calls: it slows the host, so there is no overlap to see.
+# In the timelines (hidden 128) the graph has gaps *within* a call, the one kernel has none. Between calls the profiler makes gaps, and
+# hides the overlap.
 
 # %% tags=["explain"]
 rungs = ["module", "graph", "epilogue graph", "triton graph", "megakernel", "megakernel graph"]
@@ -106,11 +125,10 @@ timeline("mlp", variants=["graph", "megakernel"], at={"layers": 8, "batch": 16, 
 # %% [markdown] tags=["explain"]
 # ## How far from the floor?
 #
-# The dashed line is the least time by the datasheet: reading the weights once from memory, or the arithmetic, whichever takes
-# longer. Narrow layers stay far above it: they are [[latency-bound]]. On wide layers with many rows the library's matmul is faster.
+# The dashed line is the least time by the datasheet: of reading the weights once, or of the arithmetic. Narrow layers
+# stay far above it: the GPU is under-filled.
 #
-# **From which width does the one kernel no longer pay?** In this recording, up to batch 16 it beats every way of PyTorch at every
-# width. With 32 or 64 rows it loses to *max-autotune* at hidden 4096, with 128 rows from 2048 on.
+# **From which width does the one kernel no longer pay?** Up to batch 16 it beats every way of PyTorch at every width. With 32 or 64 rows it loses to *max-autotune* at hidden 4096, with 128 rows from 2048 on.
 # <!-- so mlp: at(layers=8); best = fastest(period('module'), period('graph'), period('compile'),
 # period('max-autotune'), needed=1); loses = period('megakernel') > best; count(loses) == 4; [loses[32, 4096], loses[64,
 # 4096], loses[128, 2048], loses[128, 4096]]; [period('max-autotune')[batch, 4096] <= best[batch, 4096] for batch in
@@ -186,7 +204,7 @@ check("06b-waits", waits_for=...)
 # %% [markdown] tags=["claims"]
 # ## Which claims held
 #
-# This course's own targets, checked against your data.
+# This course's own targets.
 
 # %% tags=["claims"]
 claims("06b")
@@ -194,18 +212,21 @@ claims("06b")
 # %% [markdown] tags=["remember"]
 # ## Remember
 #
+# > **Rule.** Up to batch 16, one kernel for eight layers beats every way of PyTorch at every recorded width on an H200.
+# <!-- so mlp: at(layers=8, batch=most(16)); best = fastest(period('module'), period('graph'), period('compile'),
+# period('max-autotune'), period('functional'), period('script'), needed=1); best > 1.5 * period('megakernel'); count(period('megakernel')) == 24 -->
+#
 # - Between two kernels the GPU empties and fills again, even inside a graph.
 # - Inside one kernel blocks must wait for one another, and the cheapest wait is the one that is not needed.
-# - The floor is the weights' bytes or the arithmetic; what lies above it on narrow layers is latency.
+# - The floor is the weights' bytes or the arithmetic; what lies above it on narrow layers is waiting.
 #
 # Terms: [[CUDA Graph]], [[persistent kernel]], [[thread block]], [[multiprocessor]], [[shared memory]], [[L2]],
-# [[epilogue]], [[grid barrier]], [[latency-bound]].
+# [[epilogue]], [[grid barrier]].
 
 # %% [markdown] tags=["work"]
 # ## At work
 #
-# How many kernels does a call launch, and how long do they run? The rest of its time is gaps and the host. (Without a GPU it
-# counts operators.)
+# How many kernels does a call launch, and how long do they run? The rest of its time is gaps and the host.
 #
 # ```python
 # import torch

@@ -8,7 +8,7 @@
 # %% [markdown] tags=["question"]
 # # 07 · What does one more column cost?
 #
-# Nearly all the arithmetic of a network is in matrix multiplications. Libraries call their kernel for it [[GEMM|GEMM]], *general matrix
+# Most arithmetic of a network is matrix multiplication. Libraries call their kernel for it [[GEMM|GEMM]], *general matrix
 # multiplication*. Here weights `W` (M × K) are multiplied by a mini-batch `x` (K × N), one column per sample. **Does one more sample
 # cost a little more?**
 #
@@ -28,10 +28,8 @@ at = {"columns": 32, "size": 2048, "dtype": "float32"}
 # %% [markdown] tags=["guess"]
 # ## Guess: from one sample to 32
 #
-# M = K = 2048, float32 without [[tensor core|tensor cores]]. A matmul with this few columns is called *skinny*. With one column, all of `W`
-# must be fetched for it: the matmul is [[memory-bound]]. With 32 columns each weight is also fetched once, but used more often.
-#
-# Then run: along x the columns, upwards the time.
+# M = K = 2048, float32 without [[tensor core|tensor cores]]. A matmul with this few columns is called *skinny*. With one column, each
+# weight is fetched and used once: the matmul is [[memory-bound]]. With 32 columns each is also fetched once, but used more often.
 
 # %% tags=["guess"]
 g = guess("With 32 columns instead of one, the matmul takes ... times as long", unit="x")
@@ -58,12 +56,13 @@ compare(g, "gemm", ["nn"], at=at, columns=(1, 32))
 # %% [markdown] tags=["explain"]
 # <details><summary>Our explanation</summary>
 #
-# The mini-batch shares the weights: they are read once for all samples. So 32 samples move hardly more bytes than one.
+# The mini-batch shares the weights: each is read once. So 32 samples move only a few percent more bytes than one.
+# <!-- so gemm: at(size=2048, dtype='float32'); bytes('nn', columns=32) / bytes('nn', columns=1) is 1.02 to 1.05 -->
 #
-# They do take longer than those bytes. With 32 columns the kernel reaches about a quarter of the memory's bandwidth, and about
+# They take longer than those bytes: the kernel reaches about a quarter of the memory's bandwidth and of the peak FLOP/s. The
 # <!-- so gemm: at(columns=32, size=2048, dtype='float32'); bytes('nn') / span('nn') / sheet('memory_bytes_per_s') is
 # 0.2 to 0.3; flop('nn') / span('nn') / sheet('fp32') is 0.2 to 0.3 -->
-# a quarter of the peak FLOP/s: the matrix is too skinny to keep the GPU busy.
+# matrix is too skinny to fill the GPU.
 #
 # </details>
 #
@@ -80,8 +79,8 @@ compare(g, "gemm", ["nn"], at=at, columns=(1, 32))
 #
 # </details>
 #
-# **A bad choice at two columns.** For *one* column the library has a kernel for a matrix and a vector. For *two* it takes a kernel
-# made for many columns, and most of what that computes is thrown away: two columns take longer than 32.
+# **Two columns take longer than 32.** For one column the library has a kernel for a matrix and a vector. For two it takes one
+# made for many columns, and most of what that computes is thrown away.
 # <!-- so gemm: at(size=2048, dtype='float32'); span('nn', columns=2) > span('nn', columns=32); span('nn', columns=32) /
 # span('nn', columns=1) is 1 to 4 -->
 
@@ -90,8 +89,7 @@ compare(g, "gemm", ["nn"], at=at, columns=(1, 32))
 #
 # Now look closer: 128 columns and then one more, which is less than a hundredth of the work.
 #
-# Then run, and drag the figure. Above is the time over the columns. Below left is the result, cut into rectangles; below right is where
-# they run.
+# Then run, and drag the figure. Below left is the result, cut into rectangles; below right is where they run.
 
 # %% tags=["guess"]
 w = guess("In float32, 129 columns take ... times as long as 128", unit="x")
@@ -103,22 +101,22 @@ drawing("gemm-tiles", source="recorded:h200", columns=129, dtype="float32", unlo
 compare(w, "gemm", ["nn"], at=at, columns=(128, 129))
 
 # %% [markdown] tags=["explain"]
-# A GEMM kernel cuts the result into [[tile|tiles]]. A [[thread block]] computes one tile on one [[multiprocessor]]. So the cost comes
-# in steps, for two reasons.
+# A GEMM kernel cuts the result into [[tile|tiles]]. A [[thread block]] computes one tile on one [[multiprocessor]]. So the time has
+# steps, for two reasons.
 #
 # **[[tile quantisation|Tile quantisation]]**: a part of a tile costs as much as a whole one. Tiles = ⌈M / tile rows⌉ · ⌈N / tile columns⌉.
-# For 129 columns the library takes tiles of 256: half of what they compute is needed by nobody. The 130th column, up to the 256th, is nearly free.
+# For 129 columns the library takes tiles of 256 columns, and half of their work is wasted. The 130th to the 256th are nearly free.
 # <!-- so gemm: at(size=2048, dtype='float32'); span('nn', columns=129) / span('nn', columns=128) is 1.4 to 1.6;
 # span('nn', columns=256) < 1.06 * span('nn', columns=129) -->
 #
 # **[[wave quantisation|Wave quantisation]]**: blocks run in [[wave|waves]]. Waves = ⌈blocks / multiprocessors⌉, and
 # blocks / (waves · multiprocessors) is how full they are. 133 blocks on 132 multiprocessors: two waves, and 133 of 264 places are used.
-# We count one block per multiprocessor, because a large one leaves no room for a second. (Small ones do, as in 04b.)
+# We count one block per multiprocessor, because a large one leaves no room for a second.
 #
-# With few tiles most multiprocessors would have nothing to do. Then the library cuts each sum into parts, a block each, and adds them up
+# With few tiles most multiprocessors would be idle. Then the library cuts each sum into parts, a block each, and adds them up
 # afterwards: **[[split-K]]**. That is how 16 tiles become 128 blocks at 129 columns.
 #
-# The library chooses tiles and parts anew for each size. So the steps are not all as wide, and now and then one more column is faster.
+# The library chooses tiles and parts anew for each size. So steps differ in width, and now and then one more column is faster.
 # <!-- so gemm: at(size=2048, dtype='float32'); span('nn', columns=705) < span('nn', columns=704) -->
 
 # %% [markdown] tags=["explore"]
@@ -129,12 +127,12 @@ compare(w, "gemm", ["nn"], at=at, columns=(128, 129))
 #
 # <details><summary>Answers</summary>
 #
-# 1. From 1024 on. With fewer columns there are too few tiles for large ones to fill the GPU.
+# 1. From 1024 on. With fewer columns, large tiles are too few to fill the GPU.
 # <!-- so gemm: at(size=2048, dtype='float32'); [flop('nn', columns=n) / span('nn', columns=n) / (flop('nn',
 # columns=4096) / span('nn', columns=4096)) for n in (1024, 2048)] > 0.9; [flop('nn', columns=n) / span('nn', columns=n) /
 # (flop('nn', columns=4096) / span('nn', columns=4096)) for n in (128, 256, 512)] < 0.9 -->
-# 2. 8192 rows make four times as many tiles as 2048, so fewer columns fill the GPU. For 192 columns the library takes tiles of 64: they are
-#    all full, but small tiles load more numbers for each one that they compute, and that kernel is slower.
+# 2. 8192 rows make four times as many tiles as 2048, so fewer columns fill the GPU. For 192 columns the library takes tiles of 64,
+#    which load more numbers for each one that they compute.
 # <!-- so gemm: at(size=8192, dtype='float32'); rate = flop('nn') / span('nn'); rate[128] / rate[4096] > 0.95; rate[192]
 # / rate[128] is 0.7 to 0.85; span('nn', columns=192) > span('nn', columns=128) -->
 #
@@ -186,7 +184,7 @@ claims("07")
 # %% [markdown] tags=["remember"]
 # ## Remember
 #
-# > **Rule.** One column beyond a whole tile can cost as much as 64 of them: 129 columns take about half again as long as 128.
+# > **Rule.** Fill whole tiles: in float32, 129 columns take about half again as long as 128.
 # <!-- so gemm: at(size=2048, dtype='float32'); span('nn', columns=129) / span('nn', columns=128) is 1.4 to 1.6 -->
 #
 # - A mini-batch shares the weights: its first samples cost far less than one each.
@@ -198,11 +196,12 @@ claims("07")
 # %% [markdown] tags=["work"]
 # ## At work
 #
-# On a GPU the table names the library's kernels, with their tiles. For one more column it may be another kernel:
+# On a GPU the table names the library's kernels, with their tiles:
 #
 # ```python
 # import torch
 # from torch.profiler import profile
+# torch.set_default_device("cuda" if torch.cuda.is_available() else "cpu")
 # w, x = torch.randn(2048, 2048), torch.randn(2048, 129)
 # with profile(record_shapes=True) as found:
 #     w @ x[:, :128].contiguous()

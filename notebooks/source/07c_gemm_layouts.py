@@ -9,10 +9,16 @@
 # %% [markdown] tags=["question"]
 # # 07c · Why is an odd size so slow?
 #
-# Side road, for engineers. Read 07 first.
+# Side road, for engineers.
+# Know before: [07](07_gemm_shapes.ipynb)'s *tile* and *wave*.
 #
-# Lesson 07 counts tiles and waves. That explains steps of a third or a half. **Why, then, can one column too many make a matmul several
-# times as slow, and does it help to store the matrix in another way?**
+# **Why can one column too many make a matmul several times as slow, and does it help to store the matrix in another way?**
+#
+# You will be able to:
+#
+# - calculate where the rows of a matrix begin
+# - find the slow matmul of a model
+# - combine small matmuls into a large one
 
 # %% tags=["setup", "question"]
 from brrr import suggest_shape
@@ -21,8 +27,8 @@ from brrr_course import check, claims, compare, explore, guess, model_lines
 # %% [markdown] tags=["guess"]
 # ## Guess: one column too many
 #
-# Weights `W` (2048 × 2048) are multiplied by a [[mini-batch]] `x`, one column per sample, in bfloat16: here tensor cores do the arithmetic.
-# 1024 columns fill whole tiles. What does the 1025th cost?
+# Weights `W` (2048 × 2048) are multiplied by a [[mini-batch]] `x`, one column per sample, in bfloat16, by tensor cores.
+# 1024 columns fill whole tiles.
 
 # %% tags=["guess"]
 g = guess("In bfloat16, 1025 columns take ... times as long as 1024", unit="x")
@@ -56,18 +62,30 @@ compare(g, "gemm", ["nn"], at=where, columns=(1024, 1025))
 #
 # </details>
 #
-# **[[misaligned access|Misaligned]] rows** leave only older, slower kernels: for 1024 columns the library launches one made for this GPU
-# (`nvjet_sm90...`), for 1025 one made for a GPU two generations older (`cutlass_75...`). The same holds for the rows of the result.
+# <details><summary>What measured it</summary>
+#
+# ```python
+# import torch
+# from torch.utils.benchmark import Timer
+# w = torch.randn(2048, 2048, device="cuda" if torch.cuda.is_available() else "cpu").bfloat16()
+# for n in (1024, 1025):
+#     timer = Timer("w @ x", globals={"w": w, "x": torch.randn(2048, n, device=w.device).bfloat16()})
+#     print(n, timer.blocked_autorange().median)
+# ```
+#
+# </details>
+#
+# **[[misaligned access|Misaligned]] rows** leave only older, slower kernels: for 1024 columns the library launches one made for this GPU,
+# for 1025 one of two generations before. The same holds for the rows of the result.
 # <!-- so gemm: at(size=2048, dtype='bfloat16'); span('nn', columns=1025) > 5 * span('nn', columns=1024) -->
 #
 # **It matters which dimension is contiguous.** A `Linear` layer stores each sample as a row. There the odd number is the number of
-# rows, each row begins where it should, and the line *a Linear layer* hardly changes here. An odd number of *outputs* would hurt it.
-# <!-- so gemm: at(size=2048, dtype='bfloat16'); span('linear', columns=1025) < 1.15 * span('linear', columns=1024) -->
+# rows, each row begins where it should, and 1025 samples take about a tenth longer. An odd number of *outputs* would hurt it.
+# <!-- so gemm: at(size=2048, dtype='bfloat16'); span('linear', columns=1025) / span('linear', columns=1024) is 1.05 to 1.15 -->
 #
 # **[[padding|Padding]]** fixes the rest. In PyTorch: `F.pad(x, (0, -N % 8))`, multiply, and keep the columns that you need (the line
-# *padded*). The next multiple of 8 is not always the best, for another size may get another
+# *padded*). Another size may get a better kernel, and `suggest_shape` tries several:
 # <!-- so gemm: at(size=2048, dtype='bfloat16', columns=1025); span('padded') < span('nn') / 5 -->
-# kernel. `suggest_shape` tries several:
 
 # %% tags=["explain"]
 suggest_shape(2048, 1025, 2048, "bfloat16", device="h200")
@@ -76,10 +94,8 @@ suggest_shape(2048, 1025, 2048, "bfloat16", device="h200")
 # ## Guess: four small matmuls or one large one?
 #
 # Some weights multiply the same input: q, k and v of attention, the gates of a recurrent layer. Here are four of 512 × 512, with 64
-# columns, in float32. Each is too small to fill the GPU.
-#
-# They can run one after the other, in a CUDA Graph, on [[stream|streams]], as a [[batched GEMM]] (`torch.bmm`), or as one large matmul, their
-# weights stacked below each other beforehand.
+# columns, in float32. They can run one after the other, in a CUDA Graph, on [[stream|streams]], as a
+# [[batched GEMM]] (`torch.bmm`), or as one large matmul, their weights stacked beforehand.
 
 # %% tags=["guess"]
 s = guess("One large matmul is ... times as fast as four in a CUDA Graph", unit="x")
@@ -100,8 +116,8 @@ explore(
 compare(s, "gemm_many", {"combined": "graph", "batched": "graph", "streams": "graph"}, of="speed-up", at=four)
 
 # %% [markdown] tags=["explain"]
-# Stacked, then batched: one launch, and enough tiles for all multiprocessors. If your weights differ in size, a [[grouped GEMM]]
-# does the same.
+# A small matmul leaves the GPU under-filled. The stacked one is fastest: one launch, with the tiles of four. If your
+# weights differ in size, a [[grouped GEMM]] is one launch, too.
 # <!-- so gemm_many: at(count=4, size=512, dtype='float32'); span('combined') < span('batched'); span('batched') <
 # span('streams'); span('streams') < span('graph'); span('graph') < span('loop') -->
 
@@ -112,21 +128,19 @@ compare(s, "gemm_many", {"combined": "graph", "batched": "graph", "streams": "gr
 # transposed, N is not.
 #
 # 1. With two columns, how much faster is NT than NN? Why does the layout matter there?
-# 2. With 1024 columns and more, which layout is the fastest?
-# 3. Does it matter what the *numbers* are? The table compares random numbers with zeros.
+# 2. From 1024 columns on, which layout is the fastest?
+# 3. The table: does it matter what the *numbers* are?
 #
 # <details><summary>Answers</summary>
 #
-# 1. More than twice. Neighbours of `W` in memory lie along K if it is stored row by row, along M if transposed. A [[warp]], 32 threads, loads
-#    at once only what lies side by side ([[coalesced access|coalesced]]), so each layout has its own kernels, and for few columns the library
-#    may choose badly.
-# <!-- so gemm: at(size=2048, dtype='float32', columns=2); span('nt') < span('nn') / 2 -->
+# 1. Two and a half times. Neighbours of `x` in memory lie along N, or along K if it is transposed. A [[warp]] loads at once only what lies
+#    side by side ([[coalesced access|coalesced]]). So each layout has its own kernels, and for few columns the library may choose badly.
+# <!-- so gemm: at(size=2048, dtype='float32', columns=2); span('nn') / span('nt') is 2.4 to 2.6 -->
 # 2. None: they differ by a few percent.
-# <!-- so gemm: at(size=2048, dtype='float32'); layouts = [span(way, columns=1024) for way in ('nn', 'nt', 'tn')];
-# max(layouts) < 1.05 * min(layouts); more = [span(way, columns=4096) for way in ('nn', 'nt', 'tn')]; max(more) < 1.05 *
-# min(more) -->
-# 3. Where power is the limit, yes. The GPU lowers its clock, and zeros switch fewer transistors than random numbers: with tensor cores (TF32 is
-#    float32 with fewer digits), zeros are faster. **Benchmark with data like yours.**
+# <!-- so gemm: at(size=2048, dtype='float32', columns=[1024, 2048, 4096]); max(span('nn'), span('nt'), span('tn')) / min(span('nn'),
+# span('nt'), span('tn')) is 1 to 1.05 -->
+# 3. With tensor cores, yes (TF32 is float32 with fewer digits): power is the limit, and zeros switch fewer transistors, so the clock
+#    stays higher. **Benchmark with data like yours.**
 # <!-- so gemm: at(columns=4096, size=8192); [span('zeros', dtype=kind) / span('nn', dtype=kind) for kind in ('tf32',
 # 'bfloat16', 'float16')] < 0.9; span('zeros', dtype='float32') / span('nn', dtype='float32') is 0.97 to 1.03 -->
 #
@@ -164,7 +178,7 @@ check("07c-slow-line", line=..., words=...)
 # %% [markdown] tags=["claims"]
 # ## Which claims held
 #
-# Two were written down here before the data. The others are from *Investigating performance of GPU BLAS Libraries*, measured ten years ago.
+# From this course and *Investigating performance of GPU BLAS Libraries*, measured ten years ago.
 
 # %% tags=["claims"]
 claims("07c")
@@ -172,17 +186,21 @@ claims("07c")
 # %% [markdown] tags=["remember"]
 # ## Remember
 #
-# - In short types the contiguous dimension must be a multiple of 8: pad it, or store the matrix the other way.
-# - Stack what multiplies the same input: one large matmul fills the GPU where small ones do not.
-# - With few columns the layout decides which kernel you get; with many it hardly matters.
+# > **Rule.** In 16-bit types, make the contiguous dimension a multiple of 8: 1025 columns take over 7 times as long as 1024.
+# <!-- so gemm: at(size=2048, dtype=['bfloat16', 'float16']); span('nn', columns=1025) > 7 * span('nn', columns=1024) -->
+#
+# - Fast kernels for tensor cores load 16 bytes at once: pad, or store the matrix the other way.
+# - Stack what multiplies the same input: one large matmul fills the GPU better than small ones.
+# - With few columns the layout decides which kernel you get; with a thousand and more it matters little.
+# <!-- so gemm: at(dtype='float32', columns=[1024, 2048, 4096]); max(span('nn'), span('nt'), span('tn')) / min(span('nn'), span('nt'),
+# span('tn')) is 1 to 1.16 -->
 #
 # Terms: [[leading dimension]], [[misaligned access]], [[padding]], [[batched GEMM]], [[transposed operand]].
 
 # %% [markdown] tags=["work"]
 # ## At work
 #
-# `torch.profiler.profile(record_shapes=True)` finds the slow shape. Round it up where the weights are made, and stack what multiplies
-# the same input:
+# Round a slow shape up where the weights are made, and stack what multiplies the same input:
 #
 # ```python
 # import torch

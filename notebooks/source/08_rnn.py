@@ -10,7 +10,7 @@
 # # 08 · What if each step waits for the last?
 #
 # Side road.
-# Know before: [tiles](07_gemm_shapes.ipynb).
+# Know before: [07](07_gemm_shapes.ipynb)'s *tile*.
 #
 # A recurrent network reads a sequence one [[time step]] after the other, and hands its [[hidden state]] from each step to
 # the next: `h = f(W @ x + U @ h)`. `W @ x` can be computed at any time. `U @ h` waits for the step before. **How much of a GPU
@@ -23,7 +23,6 @@
 # - predict what a larger batch costs
 #
 # Below: what is computed when, numbered by step. Move *order*. (A *product* is a matmul, in an LSTM of four [[gate|gates]].)
-# No order is shorter than its longest chain.
 
 # %% tags=["setup", "question"]
 from brrr_course import check, claims, compare, drawing, explore, guess, timeline
@@ -34,7 +33,7 @@ drawing("rnn-order", order="loop", layers=4)
 # %% [markdown] tags=["guess"]
 # ## Guess: up the ladder
 #
-# An LSTM of 4 layers, hidden size 512, 64 steps, [[mini-batch]] 64, in float32 without tensor cores: the network of a study of 2016.
+# An LSTM of 4 layers, hidden size 512, 64 steps, [[mini-batch]] 64, in float32 without tensor cores, from a study of 2016.
 # Each rung builds on the last:
 #
 # - **naive**: a matmul for each gate, of input and of state; PyTorch's elementwise kernels
@@ -42,7 +41,7 @@ drawing("rnn-order", order="loop", layers=4)
 # - **streamed**: these two on two [[stream|streams]]
 # - **fused**: one kernel for a step's elementwise work
 # - **transposed**: weights stored transposed
-# - **inputs2**, **inputs**: the input's matmuls of two steps, of all steps, as one
+# - **inputs2**, **inputs**: the input's matmuls as one, for two steps or the sequence
 # - **[[wavefront]]**: a layer starts when the one below is a few steps ahead
 # - **graph**: the wavefront loop, captured in a CUDA Graph
 #
@@ -82,12 +81,12 @@ compare(g, "rnn_ladder", gains, of="speed-up", at=at)
 # <details><summary>What measured it</summary>
 #
 # ```python
-# from brrr.networks.recurrent import rung  # the ladder's loops, in float32 without TF32
-# from torch.utils.benchmark import Timer
-# rnn, x = torch.nn.LSTM(512, 512, num_layers=4).cuda().eval(), torch.randn(64, 64, 512, device="cuda")
-# for name in ("naive", "graph", "cudnn"):  # cudnn: rnn(x)
-#     timer = Timer("f()", globals={"f": rung(name, rnn, x)})  # a loop of calls, synchronized at its end
-#     print(name, timer.blocked_autorange().median)
+# import torch, torch.utils.benchmark
+# from brrr.networks.recurrent import rung  # the ladder's loops
+# device = "cuda" if torch.cuda.is_available() else "cpu"
+# rnn, x = torch.nn.LSTM(512, 512, num_layers=4, device=device).eval(), torch.randn(64, 64, 512, device=device)
+# for name in ("naive", "cudnn", "graph")[: 2 + torch.cuda.is_available()]:  # cudnn: rnn(x); a CPU has no graphs
+#     print(name, torch.utils.benchmark.Timer("f()", globals={"f": rung(name, rnn, x)}).blocked_autorange().median)
 # ```
 #
 # </details>
@@ -97,21 +96,16 @@ compare(g, "rnn_ladder", gains, of="speed-up", at=at)
 # * period('graph') -->
 # cuDNN lacks your cell, stack the gates, compute the inputs of all steps at once, and capture the loop in a CUDA Graph.
 #
-# **Check cuDNN's results once** against float64: version 9.19 gets some LSTMs and GRUs in float16 wrong, without an error, by a tenth to
-# three fifths. Their batch is a multiple of 8, their hidden size below 200 and one of 8 but not of 32: pad it to one of 32.
-#
-# **Launches.** On nearly every rung Python launches the kernels more slowly than the GPU runs them. *streamed* and *wavefront* save no
+# **Launches.** On nearly every rung Python launches the kernels more slowly than the GPU runs them. *streamed* and *wavefront* even
 # <!-- so rnn_ladder: at(layers=4, cell='lstm', dtype='float32', hidden=512, steps=64, batch=64); [host(way) /
 # span(f'{way}-graph') for way in ('naive', 'combined', 'streamed', 'fused', 'transposed', 'inputs2')] > 1.5;
 # host('wavefront') / span('graph') > 1.5 -->
-# launches, and even lose: where one stream waits for another, the host must launch that, too. In a graph
+# lose: where one stream waits for another, the host must launch that, too. In a graph the host launches once, and overlap pays.
 # <!-- so rnn_ladder: at(layers=4, cell='lstm', dtype='float32', hidden=512, steps=64, batch=64); period('streamed') >
-# period('combined'); period('wavefront') > period('inputs') -->
-# the host launches once, and only then does overlap pay.
+# period('combined'); period('wavefront') > period('inputs'); span('streamed-graph') < span('combined-graph'); span('graph') <
+# span('inputs-graph') -->
 #
-# **Parallelism.** Few samples make few [[tile|tiles]], and most [[multiprocessor|multiprocessors]] stay idle.
-#
-# In the first timeline, look for gaps. In the second, kernels above one another run at the same time.
+# The timelines show 16 steps. Look for gaps in the first. In the second, kernels above one another run at the same time.
 
 # %% tags=["explain"]
 timeline("rnn_ladder", variants=["fused", "graph"], at=at)
@@ -119,7 +113,7 @@ timeline("rnn_ladder", variants=["fused", "graph"], at=at)
 # %% [markdown] tags=["guess"]
 # ## Guess: why is a larger mini-batch efficient?
 #
-# The study says: then the weights are loaded only once. Take one layer's matmul of the state.
+# The study says: then the weights are loaded only once. Take one layer's matmul of the state, the *recurrent product*.
 
 # %% tags=["guess"]
 w = guess("With 64 samples instead of one, a step's recurrent product takes ... times as long", unit="x")
@@ -131,19 +125,17 @@ drawing("rnn-batch", source="recorded:h200", batch=64, cell="lstm", unlock=w)
 compare(w, "rnn_ladder", ["state product", "graph", "cudnn"], at=at, layers=1, batch=(1, 64))
 
 # %% [markdown] tags=["explain"]
-# Dotted: loading the recurrent weights once per step. Dashed: once *per sample*. Dash-dotted: the FLOP at the peak.
-#
-# A [[thread block]] loads its piece of the weights once for *all* samples of its tile. From eight samples on, the measured matmul lies
-# below the line *per sample*: that
+# A [[thread block]] loads its piece of the weights once for the samples of its [[tile]]. From eight samples on, the measured matmul lies
+# below the dashed line, where each sample loads them for itself: that
 # <!-- so rnn_ladder: at(layers=1, cell='lstm', dtype='float32', hidden=512, steps=64); load = 4 * 4 * 512 ** 2 /
 # sheet('memory_bytes_per_s'); per = kernel('state-product') / keys(kernel('state-product')); per[4] > load; [per[n] for
 # n in (8, 16, 64, 128)] < load -->
-# is sharing. (A single sample is faster still: the library has a matrix-vector kernel.)
+# is sharing. (For a single sample the library has a faster matrix-vector kernel.)
 # <!-- so rnn_ladder: at(layers=1, cell='lstm', dtype='float32', hidden=512, steps=64); kernel('state-product', batch=1)
 # < 0.6 * kernel('state-product', batch=2) -->
 # Where the FLOP take longer than the weights' bytes, the limit grows with every sample ([[compute-bound]]).
 #
-# The next step loads the weights again, mostly from [[L2]], and kernels so short do not fill the GPU. Lesson 08b attacks both.
+# The next step loads the weights again, mostly from [[L2]], and kernels so short leave the GPU under-filled. Lesson 08b attacks both.
 
 # %% [markdown] tags=["explore"]
 # ## Explore: the GPU's own time
@@ -218,22 +210,23 @@ claims("08")
 # %% [markdown] tags=["remember"]
 # ## Remember
 #
-# > **Rule.** In float16, give cuDNN's LSTM batches in multiples of 8: other small batches take over three times as long.
+# > **Rule.** In float16, pad cuDNN's LSTM batches to a multiple of 8: at hidden size 1024, other small ones take over three times as long.
 # <!-- so rnn_ladder: at(layers=1, cell='lstm', dtype='float16', hidden=1024, steps=64); gain = span('cudnn') /
 # span('cudnn-padded'); gain > 3; count(gain) == 15 -->
 #
 # - Only the matmul with the state has to wait: compute everything else before it, beside it, or in larger pieces.
 # - A mini-batch shares each load of the weights: the bytes stay, the arithmetic grows with every sample.
-# - Overlap gains nothing while launches set the pace: use cuDNN, or a CUDA Graph.
+# - While launches set the pace, overlap loses: use cuDNN, or a CUDA Graph.
+# <!-- so rnn_ladder: at(layers=4, cell='lstm', dtype='float32', hidden=512, steps=64, batch=64); period('streamed') >
+# period('combined'); period('wavefront') > period('inputs'); period('cudnn') < period('inputs'); period('graph') < period('inputs') -->
 #
 # Terms: [[time step]], [[hidden state]], [[gate]], [[wavefront]].
 
 # %% [markdown] tags=["work"]
 # ## At work
 #
-# `nn.LSTM` runs cuDNN; in half types, pad batches to whole eights. Its float32 is TF32, with fewer digits,
-# unless you set `torch.backends.cudnn.allow_tf32 = False`.
-# Compare with float64 once: cuDNN 9.19 gets some small LSTMs wrong (`docs/rnn.md` in the repository).
+# Compare cuDNN with float64 once: version 9.19 gets some LSTMs of hidden size below 200 wrong (`docs/rnn.md` in the repository). Its
+# float32 is TF32, with fewer digits, unless you set `torch.backends.cudnn.allow_tf32 = False`.
 #
 # ```python
 # import torch
