@@ -14,7 +14,7 @@ from brrr_course.nouns import places
 from brrr_course.nouns.experiment import Axis, Experiment, Line
 from brrr_course.nouns.source import Source
 from brrr_course.view.arguments import Versus
-from brrr_course.view.display import table_html, table_text
+from brrr_course.view.display import folded_html, table_html, table_text
 from brrr_course.view.predictions import LinePrediction
 from brrr_course.view.quantities import ABOVE, label, ratio
 from brrr_course.view.scene import Row, Scene
@@ -359,7 +359,7 @@ def as_bundle(scene: Scene) -> dict[str, str]:
     if not rows:
         return {"text/markdown": origin(scene), "text/plain": origin(scene)}
     return {
-        "text/html": table_html(HEADER, rows, f"At {place(scene)}. {origin(scene)}"),
+        "text/html": folded_html("Predictions", table_html(HEADER, rows, f"At {place(scene)}. {origin(scene)}")),
         "text/plain": table_text(HEADER, rows, f"At {place(scene)}. {origin(scene)}"),
     }
 
