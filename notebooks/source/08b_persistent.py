@@ -89,7 +89,7 @@ display(
 #
 # **How blocks wait for each other.** The next step needs the *whole* state. At a [[grid barrier]] each block reports its rows and waits
 # for the others' reports: several trips to the [[L2]] cache. Our kernel fills the result's memory beforehand with a pattern that no
-# result has, and a block reads until none is left ([[polling]]): one trip. A waiting block keeps its multiprocessor, so a launch
+# result has, and a block reads until the pattern is gone ([[polling]]): one trip. A waiting block keeps its multiprocessor, so a launch
 # with more blocks than fit is refused.
 
 # %% [markdown] tags=["guess"]

@@ -155,7 +155,7 @@ for name, y in {"a in two float16 terms": two @ b, "a in float32": a @ b}.items(
 #
 # </details>
 #
-# This course's `plan` predicts time and error of each way, and takes the fastest that is accurate enough.
+# This course's `matmul` predicts each way's time and error and takes the fastest that is accurate enough; `plan` says which.
 
 # %% tags=["explore"]
 print(plan(8192, 8192, 8192, accuracy="fp32", device="h200"))

@@ -66,7 +66,7 @@ compare(g, "block", of="classes")
 #
 # </details>
 #
-# The line above the table has the step's **FLOP utilisation**: the FLOP that it does, over what the device could do in that time. Where
+# The line above the table has the step's **FLOP utilisation**: its FLOP, over what the device could do in that time. Where
 # it is low, something other than arithmetic sets the pace.
 
 # %% [markdown] tags=["guess"]
@@ -120,7 +120,7 @@ explore(
 # %% [markdown] tags=["guess"]
 # ## Guess: three programs
 #
-# Change one thing, measure again. Four runs: as it is; as a CUDA Graph; as a graph with half the bytes and as many
+# Change one thing and measure again. Four runs: as it is; as a CUDA Graph; as a graph with half the bytes and as many
 # FLOP (yours: `.bfloat16()`); as a graph with a doubled batch. Is the graph a third
 # faster? Overhead. Then compare with the graph: are half the bytes that much faster? Memory. Is twice the batch (nearly) free? Latency.
 # Otherwise, compute.
@@ -153,7 +153,7 @@ for guessed, model in ((a, "A"), (b, "B"), (c, "C")):
 # %% [markdown] tags=["explore"]
 # ## Explore: fully utilised
 #
-# Matmuls of one size run in a loop. Three percentages of the time: what `nvidia-smi` reports, how long a kernel
+# Matmuls of one size run in a loop. The figure shows three percentages of the time: what `nvidia-smi` reports, how long a kernel
 # was running, and how long the FLOP would take at the datasheet's peak. Compare sizes, and both settings of *matmuls*.
 # What does `nvidia-smi` tell you about the work?
 #

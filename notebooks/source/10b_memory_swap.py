@@ -87,8 +87,8 @@ display(
 #
 # <details><summary>Answers</summary>
 #
-# On the H100 its clock was lower; the drawing mistakes that for the memory. Much memory and little gain: a matmul of size 4909, and
-# kernels that stay well below the bandwidth, as a softmax of rows of 6299 numbers.
+# On the H100 its clock was lower; the drawing mistakes that for the memory. A matmul of size 4909 moves much and gains little. So does a
+# softmax of rows of 6299 numbers, which stays well below the bandwidth.
 # <!-- so memory_swap@h100: swapped()['softmax 16608x6299 bfloat16'] < 1.1; swapped()['matmul 4909x4909x4909 bfloat16
 # nt'] < 1.1 -->
 #
@@ -135,7 +135,7 @@ claims("10b", source="recorded:h100")
 # %% [markdown] tags=["work"]
 # ## At work
 #
-# No second GPU? With its clock at two thirds, what takes as long as before waits for memory:
+# No second GPU? Lower your GPU's clock to two thirds. What takes as long as before waits for memory:
 #
 # ```bash
 # python step.py
