@@ -9,7 +9,7 @@
 # %% [markdown] tags=["question"]
 # # 08b · Why fetch the same weights at each step?
 #
-# Side road, for engineers.
+# Side road.
 # Know before: [recurrent layers](08_rnn.ipynb), [megakernels](06b_megakernel.ipynb).
 #
 # A recurrent layer multiplies its state by the same weights at each time step. With few samples, most of a step goes into loading
@@ -29,9 +29,8 @@ at = {"batch": 1, "hidden": 1024, "steps": 256, "cell": "rnn_tanh", "dtype": "fl
 # %% [markdown] tags=["guess"]
 # ## Guess: one sample, one thousand hidden units
 #
-# A tanh layer, hidden size 1024, float32, inference. PyTorch's `nn.RNN` calls cuDNN (here without TF32), also in a CUDA Graph; a loop of
-# matmuls in a graph stands beside them. Their rival is a [[persistent kernel]]: launched once for all time steps, it keeps the weights on
-# the chip.
+# A tanh layer, hidden size 1024, float32, inference. PyTorch's `nn.RNN` calls cuDNN, here without TF32. Its rival is a
+# [[persistent kernel]]: one launch covers the time steps, and the weights stay on the chip.
 
 # %% tags=["guess"]
 g = guess("With one sample, 256 steps with the weights on the chip are ... times as fast as the best cuDNN's", unit="x")
@@ -62,7 +61,7 @@ display(
 # <details><summary>Our explanation</summary>
 #
 # It no longer loads the weights: they stay on the chip. And no kernel starts or ends between two steps. What remains is the matmul
-# with the state, and handing the new state to all blocks.
+# with the state, and handing the new state to the other blocks.
 #
 # </details>
 #
@@ -83,21 +82,20 @@ display(
 # <!-- so rnn: at(hidden=1024, steps=256, cell='rnn_tanh', dtype='float32', batch=1); period('cudnn') > 1.5 *
 # period('cudnn-graph') -->
 #
-# The table gives a step as a *slope*: the extra time of 256 steps over 64, divided by 192. So costs that come once per call drop out.
+# The table gives a step as a *slope*: the extra time of 256 steps over 64, divided by 192. Costs that come once per call drop out.
 #
-# **How far could one go?** In this package's kernel each [[thread block]] holds some rows of the recurrent matrix, in its
-# multiprocessor's [[register file]] and, where that is too small, in [[shared memory]], and computes those rows of each new state.
+# **Where the weights lie.** In our kernel each [[thread block]] holds some rows of the recurrent matrix, in its
+# multiprocessor's [[register file]] and, where that is too small, in [[shared memory]]. It computes those rows of each new state.
 #
-# **How blocks wait for each other.** At the next step each block needs the *whole* state. The textbook way is a [[grid barrier]]:
-# write your rows, report, wait until all have: several trips to the [[L2]] cache. Here the result's memory is
-# filled beforehand with a pattern (a NaN) that no result has, and a block reads until none is left ([[polling]]): one trip.
-#
-# **Why it cannot hang.** A waiting block keeps its multiprocessor. So all blocks must run at once: a launch with more is refused.
+# **How blocks wait for each other.** The next step needs the *whole* state. At a [[grid barrier]] each block reports its rows and waits
+# for the others' reports: several trips to the [[L2]] cache. Our kernel fills the result's memory beforehand with a pattern that no
+# result has, and a block reads until the pattern is gone ([[polling]]): one trip. A waiting block keeps its multiprocessor, so a launch
+# with more blocks than fit is refused.
 
 # %% [markdown] tags=["guess"]
 # ## Guess: sixty-four samples
 #
-# The weights are there already, and more samples share them.
+# More samples share the same weights.
 
 # %% tags=["guess"]
 w = guess("With 64 samples instead of one, all steps take ... times as long", unit="x")
@@ -113,26 +111,19 @@ compare(w, "rnn", ["persistent"], at=at, batch=(1, 64))
 #
 # - **the exchange**: a trip to L2 and back, measured on a layer with 32 hidden units;
 # - **the state**: every block reads the state of its samples at each step;
-# - **the arithmetic**: on CUDA cores, or on [[tensor core|tensor cores]] where that pays (in the drawing from 24 samples on, as
-#   three TF32 matmuls).
+# - **the arithmetic**: on CUDA cores; in the drawing, with 24 samples or more, on [[tensor core|tensor cores]].
 #
-# The input's matmul for all steps runs before; its share is added to the longest. That is the *floor*, dashed; markers are measured.
+# The input's matmul runs before the first step; its share is added to the longest. The sum is the *floor*, dashed; markers are measured.
 #
-# With few samples the exchange is the largest part, from 16 on the input's matmul, which grows with every sample. cuDNN
-# fills its tiles better then: the gain shrinks from 8 samples on, to about 3 at 64 and above. (It is largest at 2, where
-# cuDNN takes three times as long as at 1.) With 64 samples the floor is half of the measured step; the rest is
+# With few samples the exchange is the largest part, from 16 on the input's matmul. cuDNN fills its tiles better then, and the
+# gain is much smaller. With 64 samples the floor is half of the measured step.
 # <!-- so rnn: gains = [cudnn(cell='rnn_tanh', dtype='float32', hidden=1024, batch=n) / step('persistent',
-# cell='rnn_tanh', dtype='float32', hidden=1024, batch=n) for n in (1, 2, 3, 4, 8, 16, 24, 32, 64, 96, 128)]; (gains[2])
-# >= (max(gains)); ([gains[n] / gains[8] for n in (16, 24, 32, 64, 96, 128)]) < 0.6; ([gains[n] for n in (64, 96, 128)])
-# is 2.6 to 3.6; (cudnn(cell='rnn_tanh', dtype='float32', hidden=1024, batch=2) / cudnn(cell='rnn_tanh',
-# dtype='float32', hidden=1024, batch=1)) is 2.8 to 3.2 -->
+# cell='rnn_tanh', dtype='float32', hidden=1024, batch=n) for n in (8, 16, 24, 32, 64, 96, 128)]; [gains[n] / gains[8]
+# for n in (16, 24, 32, 64, 96, 128)] < 0.6 -->
 # <!-- so rnn: floor(cell='rnn_tanh', dtype='float32', hidden=1024, batch=64) / step('persistent', cell='rnn_tanh',
-# dtype='float32', hidden=1024, batch=64) is 0.47 to 0.53; (step('persistent', cell='rnn_tanh', dtype='float32',
-# hidden=1024, batch=128) - step('persistent', cell='rnn_tanh', dtype='float32', hidden=1024, batch=64)) /
-# (floor(cell='rnn_tanh', dtype='float32', hidden=1024, batch=128) - floor(cell='rnn_tanh', dtype='float32',
-# hidden=1024, batch=64)) is 1.45 to 1.6 -->
-# no fixed cost: from 64 to 128 samples a step grows by half more than its floor. *Groups* keep the state's part small: a copy of the
-# weights needs only some multiprocessors, so several groups of blocks hold a copy each and share the samples.
+# dtype='float32', hidden=1024, batch=64) is 0.47 to 0.53 -->
+#
+# *Groups* of blocks keep the state's part small: each group holds a copy of the weights and has some of the samples.
 
 # %% [markdown] tags=["explore"]
 # ## Explore: half the bytes
@@ -143,9 +134,11 @@ compare(w, "rnn", ["persistent"], at=at, batch=(1, 64))
 # <details><summary>Our answer</summary>
 #
 # Up to batch 8, *padded to 16* is the fastest cuDNN, and at batch 4 about an eighth slower than our kernel. From 16 on, our kernel
-# <!-- so rnn: at(hidden=1024, steps=256, cell='lstm', dtype='float16', batch=4); period('cudnn-pad16') /
-# period('persistent') is 1.1 to 1.15 -->
-# and cuDNN lie close together. So in half types, pad.
+# <!-- so rnn: at(hidden=1024, steps=256, cell='lstm', dtype='float16'); [span('cudnn-pad16', batch=n) for n in (1, 2, 3,
+# 4, 8)] < [span('cudnn', batch=n) for n in (1, 2, 3, 4, 8)]; [span('cudnn-pad16', batch=n) for n in (1, 2, 3, 4)] <
+# [span('cudnn-pad8', batch=n) for n in (1, 2, 3, 4)]; span('cudnn-pad16', batch=4) / span('persistent', batch=4) is 1.1
+# to 1.15 -->
+# and cuDNN lie close together. So pad small batches of half types.
 # <!-- so rnn: [step('persistent', cell='lstm', dtype='float16', hidden=1024, batch=n) / cudnn(cell='lstm',
 # dtype='float16', hidden=1024, batch=n) for n in (16, 24, 32, 64, 96, 128)] is 0.85 to 1.15 -->
 #
@@ -208,14 +201,14 @@ claims("08b")
 #
 # - What every step needs again should stay where it is used: registers first, then shared memory, then L2.
 # - Once the weights stay, the exchange between blocks is the floor of a step with few samples; with many, it is the matmuls.
-# - Persistence pays with few samples; with many, an ordinary matmul shares its weights anyway.
+# - Persistence pays with few samples; with many, an ordinary matmul shares its weights.
 #
 # Terms: [[persistent kernel]], [[register file]], [[shared memory]], [[grid barrier]], [[polling]].
 
 # %% [markdown] tags=["work"]
 # ## At work
 #
-# Capture cuDNN in a graph, with a batch in whole eights or sixteens. Launch a persistent kernel of yours by
+# Capture cuDNN in a graph, in half types with a batch that is a multiple of 16. Launch your own persistent kernel by
 # `cudaLaunchCooperativeKernel`: it refuses more blocks than fit.
 #
 # ```python

@@ -9,11 +9,18 @@
 # %% [markdown] tags=["question"]
 # # 09 · Faster than the peak?
 #
-# *Side road. Read 07 first.*
+# Side road.
+# Know before: [tiles](07_gemm_shapes.ipynb).
 #
 # Multiplying two n × n matrices takes 2n³ FLOP, and a datasheet says how many FLOP a GPU does per second. That gives the shortest
 # possible time, or so it seems. In 1969, Volker Strassen found a way with fewer multiplications. **Can a matmul be faster than the
 # hardware's peak allows?**
+#
+# You will be able to:
+#
+# - calculate from which size on a level wins
+# - tell an effective rate from an actual one
+# - find a wrong sign in Strassen's sums
 
 # %% tags=["setup", "question"]
 from brrr_course import check, claims, compare, drawing, explore, factory, guess
@@ -24,12 +31,11 @@ factory("compute", detail="sm")
 # ## Guess: seven instead of eight
 #
 # Cut both matrices into four blocks. The textbook multiplies eight pairs of blocks, each of half the size. Strassen first adds some
-# blocks, and then needs only seven multiplications. Sums of the seven products are the blocks of the result. This is one
-# [[Strassen level|level]]; two levels cut each of the seven again. If the right-hand matrix is a network's weights, its sums
-# can be made once, beforehand (*prepared*).
+# blocks, and then needs only seven multiplications. Sums of the seven products are the result's blocks. This is one
+# [[Strassen level|level]]; two levels cut each of the seven again. If the right-hand matrix is a network's weights, its sums can be
+# made once, beforehand (*prepared*).
 #
-# We compare with *SGEMM*, cuBLAS's float32 matmul without [[tensor core|tensor cores]]. cuBLAS does the seven multiplications too,
-# so only the algorithm differs.
+# We compare with *SGEMM*, cuBLAS's float32 matmul without [[tensor core|tensor cores]]. It does the seven multiplications too.
 
 # %% tags=["guess"]
 g = guess("With one level, a float32 matmul of size 8192 is faster by a factor of ...", unit="x")
@@ -61,9 +67,21 @@ compare(g, "strassen", levels, of="speed-up", size=8192)
 #
 # </details>
 #
+# <details><summary>What measured it</summary>
+#
+# ```python
+# import torch
+# from torch.utils.benchmark import Timer
+# n, device = (8192, "cuda") if torch.cuda.is_available() else (1024, "cpu")
+# whole, blocks = torch.randn(2, n, n, device=device), torch.randn(2, 7, n // 2, n // 2, device=device)
+# for (x, y), more in ((whole, ""), (blocks, "; [x[0] + y[0] for _ in range(18)]")):  # a level has 18 sums (here not fused)
+#     print(Timer("x @ y" + more, globals={"x": x, "y": y}).blocked_autorange().median, "s")
+# ```
+#
+# </details>
+#
 # **Faster than the peak?** The *actual* rate counts the FLOP that were done, 7/8 of the textbook's per level, and stays below the peak. The
-# [[effective rate]] counts what you asked for, 2n³, and may be above it: levels raise the roof where matrices are
-# large, and lower it where they are small and the sums weigh most.
+# [[effective rate]] counts what you asked for, 2n³, and may be above it.
 #
 # Here is a level with whole numbers. The columns in the middle are what it adds: sums and products that are written to memory and
 # read again.
@@ -79,22 +97,19 @@ drawing("strassen-flow", step=12)
 #
 # <details><summary>Answer, on the H200</summary>
 #
-# Along the lines, two levels win from 2048 on, one and three from 3072 on (why two win earlier than one, we did not find out). At 3072 and 12288 one level gains a little more than 8/7: SGEMM's own rate
+# Along the lines, two levels win from 2048 on, one and three from 3072 on. One level gains a little more than 8/7 at 3072 and 12288, where
+# SGEMM's own rate dips. At 4097, SGEMM takes about a sixth longer than at 4096 ([[tile quantisation]]), the levels about a twentieth.
 # <!-- so strassen: usual = [2048, 3072, 4096, 6144, 8192, 12288, 16384]; gain = [span('sgemm', size=n) /
 # span(f'sgemm-strassen-{level}-prepared', size=n) for level in (1, 2, 3) for n in usual]; from_on([gain[2, n] > 1 for n
 # in usual]) is 2048 to 2048; [from_on([gain[level, n] > 1 for n in usual]) for level in (1, 3)] is 3072 to 3072 -->
 # <!-- so strassen: usual = [512, 1024, 2048, 3072, 4096, 6144, 8192, 12288, 16384]; gain = [span('sgemm', size=n) /
 # span('sgemm-strassen-1-prepared', size=n) for n in usual]; count(gain > 8 / 7) == 2; [gain[n] for n in (3072, 12288)]
 # > 8 / 7; max(gain) < 1.05 * 8 / 7 -->
-# dips there. At 4097, SGEMM takes about a sixth longer than at 4096 ([[tile quantisation]]), the levels about a twentieth.
 # <!-- so strassen: rate = flop('sgemm') / span('sgemm'); rate[3072] < [rate[n] for n in (2048, 4096)]; rate[12288] <
 # [rate[n] for n in (8192, 16384)] -->
 # <!-- so strassen: span('sgemm', size=4097) / span('sgemm', size=4096) is 1.15 to 1.19;
 # [span(f'sgemm-strassen-{level}-prepared', size=4097) / span(f'sgemm-strassen-{level}-prepared', size=4096) for level
 # in (1, 2, 3)] is 1.03 to 1.07 -->
-#
-# In a network, a level also changes the waves, and reads 7/4 of the weights (`docs/strassen.md` in the repository). There it makes the H200
-# slower: see the last claim below.
 #
 # </details>
 
@@ -144,14 +159,17 @@ check("09-sign", recombine=...)
 # %% [markdown] tags=["claims"]
 # ## Which claims held
 #
-# The last sentence is from *GPU Overheads and Fused Strassen* (2021), the first three are this course's. Each is checked against the
-# data shown.
+# The last sentence is from *GPU Overheads and Fused Strassen* (2021), the others are this course's.
 
 # %% tags=["claims"]
 claims("09")
 
 # %% [markdown] tags=["remember"]
 # ## Remember
+#
+# > **Rule.** From size 3072 on, three prepared levels gain a factor of 1.3 or more over an H200's SGEMM.
+# <!-- so strassen: min(span('sgemm', size=least(3072)) / span('sgemm-strassen-3-prepared', size=least(3072))) is 1.3 to
+# 1.35 -->
 #
 # - A Strassen level saves an eighth of the arithmetic and adds passes over memory, so it pays off on large matrices only.
 # - An effective rate above the peak beats no hardware: fewer operations were done.
@@ -175,7 +193,7 @@ claims("09")
 #     print(f"{allow}: {2 * n**3 / seconds / 1e12:.1f} TFLOP/s")
 # ```
 #
-# To keep float32's accuracy, this course's package has `matmul` (`docs/strassen.md` in the repository).
+# To keep float32's accuracy, this course's package has `matmul`.
 
 # %% [markdown] tags=["next"]
 # ## Next

@@ -12,8 +12,8 @@
 # Side road.
 # Know before: [Strassen's algorithm](09_strassen.ipynb).
 #
-# Numbers with fewer digits are faster to multiply, and so are matrices with Strassen. Both make the result less accurate. **Why is speed
-# paid for in accuracy, and which of these trades are worth it?**
+# Numbers with fewer digits are faster to multiply, and so are matrices with Strassen. Both make the result less accurate. **Why, and which of
+# these trades are worth it?**
 #
 # You will be able to:
 #
@@ -36,7 +36,7 @@ factory("compute", detail="sm")
 # [[relative error]].
 #
 # A [[Strassen level|level]] multiplies *sums* of blocks. If the elements are normally distributed, a sum of two blocks is larger than a
-# block by √2, and rounding errors grow with it. In the end the large parts cancel, but the rounding errors stay.
+# block by √2, and rounding errors grow with it. In the result the large parts cancel, but the errors stay.
 
 # %% tags=["guess"]
 g = guess("Two levels of Strassen in float32: the error is larger by a factor of ...", unit="x")
@@ -73,21 +73,18 @@ compare(g, "strassen", of="error", level=2)
 #
 # </details>
 #
-# In float32 two levels double the error: one bit of 24 is lost. The drawing shows more: the *worst* row of a small matrix, on the CPU.
-# The table has the whole matrix, on the GPU.
-#
-# The drawing also has Winograd's form of a level: 15 additions instead of 18, because some sums are built on others. These are larger, so
-# the error grows faster.
+# In float32 two levels double the error: one bit of 24 is lost. The drawing shows more, as it has the *worst* row of a small matrix.
+# It also has Winograd's form of a level: 15 additions instead of 18, but larger sums, so the error grows faster.
 
 # %% [markdown] tags=["guess"]
 # ## Guess: float32's digits from short numbers
 #
-# Why are tensor cores so fast? They multiply short numbers. A multiplier for 11 bits is far smaller than one for 24, so many more fit
+# Tensor cores are fast because they multiply short numbers: a multiplier for 11 bits is far smaller than one for 24, so more fit
 # on the chip. By the datasheet, float16 has fifteen times float32's rate.
 #
 # To keep the digits, write each float32 number as a sum of two float16 *terms*, its upper and its lower 11
-# bits. A product is then upper · upper + upper · lower + lower · upper + lower · lower, and the last part is too small to matter. So
-# three fast matmuls replace a slow one: a [[split product]].
+# bits. A product is then upper · upper + upper · lower + lower · upper + lower · lower, and the last part is too small to matter.
+# Three fast matmuls replace a slow one: a [[split product]].
 
 # %% tags=["guess"]
 s = guess(
@@ -113,8 +110,8 @@ compare(s, "strassen", splits, of="speed-up", size=8192)
 # 'fp32') is 14.7 to 15.3 -->
 # tensor cores drop the last bits when they add, so partial sums must move to float32 registers often.
 #
-# **When digits are lost: badly scaled inputs.** A large number plus a small one loses digits of the small one. A level adds large and
-# small blocks, so in the drawing below small rows lose most of their digits.
+# **Badly scaled inputs.** A large number plus a small one loses the small one's digits. A level adds large and
+# small blocks: in the drawing below small rows lose most digits.
 #
 # The remedy is to scale by powers of two, which change no digit. *Outer* scaling divides each row of `a` and each column of `b`, and
 # scales the result back; *inner* scaling divides columns of `a` and multiplies rows of `b`. Which one helps if the rows of `a` differ in
@@ -122,19 +119,18 @@ compare(s, "strassen", splits, of="speed-up", size=8192)
 #
 # <details><summary>Answer</summary>
 #
-# *Outer*: each row gets its own factor. *Inner* helps if columns of `a` differ ("badly scaled inside").
+# *Outer*: each row gets its own factor. *Inner* helps if columns of `a` differ.
 #
 # </details>
 #
-# **A mask does the same.** -1e9 in `a` that meets zeros in `b` does not change the exact result. But two float16 terms keep digits only
-# relative to the row's largest number.
+# **A mask does the same**, in the code below: two float16 terms keep digits relative to the row's largest number, -1e9.
 
 # %% tags=["explain"]
 drawing("strassen-errors", inputs="badly scaled rows")
 
 # %% tags=["explain"]
 a, b = torch.randn(256, 1024), torch.randn(1024, 256)
-a[:, ::8], b[::8] = -1e9, 0.0
+a[:, ::8], b[::8] = -1e9, 0.0  # a mask meets zeros: the exact result stays as it is
 scale = a.abs().amax(1, keepdim=True) / 2**15
 hi = (a / scale).half().float()
 two = (hi + (a / scale - hi).half().float()) * scale
@@ -146,17 +142,20 @@ for name, y in {"a in two float16 terms": two @ b, "a in float32": a @ b}.items(
 # ## Explore: the frontier
 #
 # Each marker is a way of multiplying. It is small and hollow if another way is faster and no less accurate. The others form the
-# [[frontier]]: there, more speed always costs accuracy. Move *size*, then *right sides* (prepared: the sums or terms of `b` are made
+# [[frontier]]: there, more speed costs accuracy. Move *size*, then *right sides* (prepared: `b`'s sums or terms are made
 # beforehand). Where are levels on the frontier?
 #
 # <details><summary>Answer, on the H200</summary>
 #
 # At 16384, around bfloat16 and around the split product; at 8192 only with prepared right sides; at 4096 nowhere. Levels of plain float32
 # are beaten at all three: the split product is faster *and* more accurate.
+# <!-- so strassen: ways = [f'sgemm-strassen-{level}{more}' for level in (1, 2, 3) for more in ('', '-prepared')];
+# [span('fp16x3', size=n) / span(way, size=n) for way in ways for n in (4096, 8192, 16384)] < 1; [error('fp16x3',
+# size=n) / error(way, size=n) for way in ways for n in (4096, 8192, 16384)] < 1 -->
 #
 # </details>
 #
-# This course's `plan` predicts time and error of each way, and takes the fastest that is accurate enough.
+# This course's `matmul` predicts each way's time and error and takes the fastest that is accurate enough; `plan` says which.
 
 # %% tags=["explore"]
 print(plan(8192, 8192, 8192, accuracy="fp32", device="h200"))
@@ -192,7 +191,7 @@ check("09b-scaling", scaled=...)
 # %% [markdown] tags=["claims"]
 # ## Which claims held
 #
-# This course's own sentences; its `matmul` chooses as `plan` does.
+# This course's own sentences.
 
 # %% tags=["claims"]
 claims("09b")
@@ -200,11 +199,11 @@ claims("09b")
 # %% [markdown] tags=["remember"]
 # ## Remember
 #
-# > **Rule.** On evenly scaled inputs TF32 costs a relative error of 3e-4 at any size: allow it where yours are no better.
+# > **Rule.** On evenly scaled inputs TF32 costs a relative error of 3e-4: allow it where your data are less accurate.
 # <!-- so strassen: error('tf32') is 2.9e-4 to 3e-4; count(error('tf32')) == 9 -->
 #
 # - Short numbers are fast because their multipliers are small, and sums of several short numbers can carry float32's digits.
-# - A Strassen level makes errors larger, more so in short types, and much more so on badly scaled inputs.
+# - A Strassen level makes errors larger, most of all on badly scaled inputs.
 # - Judge a fast matmul by its worst row on data like yours, and choose on the frontier of time and error.
 #
 # Terms: [[Strassen level]], [[relative error]], [[tensor core]], [[split product]], [[frontier]].
@@ -212,7 +211,7 @@ claims("09b")
 # %% [markdown] tags=["work"]
 # ## At work
 #
-# How many digits does a faster type cost? Compare with float64 once, row by row, on data like yours:
+# Compare a faster type with float64 once, row by row, on data like yours:
 #
 # ```python
 # import torch
@@ -223,8 +222,6 @@ claims("09b")
 #     rows = (found - exact).norm(dim=1) / exact.norm(dim=1)
 #     print(dtype, f"worst row {rows.max():.1e}, all {(found - exact).norm() / exact.norm():.1e}")
 # ```
-#
-# This course's `matmul(a, b, accuracy=...)` chooses a way by itself (`docs/strassen.md` in the repository).
 
 # %% [markdown] tags=["next"]
 # ## Next

@@ -10,7 +10,7 @@
 # # 10 · What holds *your* model back?
 #
 # You have met four [[regime|regimes]]: [[overhead-bound|overhead]], [[memory-bound|memory]], [[compute-bound|compute]] and latency. A real
-# model has all at once. **Which one sets the pace of yours, how do you tell, and what helps?**
+# model has several at once. **Which one sets the pace of yours, how do you tell, and what helps?**
 #
 # You will be able to:
 #
@@ -29,10 +29,12 @@ from brrr_course import check, claims, compare, explore, guess
 at = {"step": "forward", "width": 256, "batch": 1}
 
 # %% [markdown] tags=["guess"]
-# ## Guess: a rounding error
+# ## Guess: a thousandth of the FLOP
 #
-# A transformer block as wide as BERT, forward and backward, in bfloat16. Its matmuls do nearly all of the [[FLOP]], its layer norms
-# less than a thousandth. But how many FLOP *per second* does each reach?
+# A transformer block as wide as BERT, forward and backward, in bfloat16. Its matmuls do nine tenths of the [[FLOP]], its layer norms
+# <!-- so block: at(step='training', width=1024, batch=16); flop('products') / flop('step') is 0.88 to 0.92; flop('norms') /
+# flop('step') < 0.001 -->
+# less than a thousandth.
 
 # %% tags=["guess"]
 g = guess("The matmuls reach ... times as many FLOP per second as the layer norms", unit="x")
@@ -64,20 +66,15 @@ compare(g, "block", of="classes")
 #
 # </details>
 #
-# *Other* includes the sums that make the gradients of the biases.
-#
-# The line above the table: the FLOP that a step does, over what the device could do in that time, is the step's
-# **FLOP utilisation**. (The rows are shares of the kernels' time; for a quarter of the step no kernel runs.) Where it is low,
-# <!-- so block: at(step='training', width=1024, batch=16); 1 - total([busy(way) for way in ('products', 'attention',
-# 'norms', 'pointwise', 'other')]) / period('step') is 0.22 to 0.28 -->
-# something other than arithmetic sets the pace.
+# The line above the table has the step's **FLOP utilisation**: its FLOP, over what the device could do in that time. Where
+# it is low, something other than arithmetic sets the pace.
 
 # %% [markdown] tags=["guess"]
 # ## Guess: the same code at two sizes
 #
 # The time of one block, forward, has four parts:
 #
-# - **overhead**: the GPU has nothing to run and waits for the host;
+# - **overhead**: the GPU is idle and waits for the host;
 # - **latency**: a kernel waits for its own steps (00) and leaves most of the GPU empty, so twice the batch costs nothing;
 # - **memory**: bytes set a kernel's pace;
 # - **compute**: arithmetic does.
@@ -112,7 +109,7 @@ explore(
 #
 # | what you see | it is | how to make sure | what helps in PyTorch |
 # | --- | --- | --- | --- |
-# | the GPU is idle between kernels; the time hardly depends on the size | overhead | a [[CUDA Graph]] is faster | that graph, by hand or `mode="reduce-overhead"`, larger batch, no `.item()` |
+# | the GPU is idle between kernels; a larger size takes as long | overhead | a [[CUDA Graph]] is faster | that graph, by hand or `mode="reduce-overhead"`, larger batch, no `.item()` |
 # | near the peak bandwidth, far below the peak FLOP/s | [[memory-bound]] | half the bytes are faster | `torch.compile`, bfloat16, `scaled_dot_product_attention` |
 # | far below both, but the GPU is busy | latency | twice the batch costs nothing; else compute | larger batch, fewer and larger kernels |
 # | near the peak FLOP/s of its type | [[compute-bound]] | only fewer FLOP are faster | tensor cores: bfloat16, `set_float32_matmul_precision` |
@@ -123,8 +120,8 @@ explore(
 # %% [markdown] tags=["guess"]
 # ## Guess: three programs
 #
-# Change one thing, measure again. Four runs: as it is; as a CUDA Graph; as a graph with half the bytes and as many
-# FLOP (yours: `.bfloat16()`, which also brings tensor cores); as a graph with twice the batch. Is the graph a third
+# Change one thing and measure again. Four runs: as it is; as a CUDA Graph; as a graph with half the bytes and as many
+# FLOP (yours: `.bfloat16()`); as a graph with a doubled batch. Is the graph a third
 # faster? Overhead. Then compare with the graph: are half the bytes that much faster? Memory. Is twice the batch (nearly) free? Latency.
 # Otherwise, compute.
 #
@@ -156,18 +153,17 @@ for guessed, model in ((a, "A"), (b, "B"), (c, "C")):
 # %% [markdown] tags=["explore"]
 # ## Explore: fully utilised
 #
-# Matmuls of one size run in a loop. Three percentages of the time: what `nvidia-smi` reports, how long a kernel
+# Matmuls of one size run in a loop. The figure shows three percentages of the time: what `nvidia-smi` reports, how long a kernel
 # was running, and how long the FLOP would take at the datasheet's peak. Compare sizes, and both settings of *matmuls*.
 # What does `nvidia-smi` tell you about the work?
 #
 # <details><summary>Answer</summary>
 #
 # Only that *some* kernel was running. Launched one by one, small matmuls leave gaps, and the driver
-# sees those. As a CUDA Graph the gaps are short: a kernel runs for more than four fifths of the time at every size. The driver's line
+# sees those. As a CUDA Graph they leave short ones: the driver's line is at the top, their FLOP near zero.
 # <!-- so utilisation: at(how='one by one', size=[64, 256, 1024]); busy('driver') < 0.6 -->
-# is at the top, the FLOP of small matmuls near zero.
 # <!-- so utilisation: at(how='as a CUDA Graph'); busy('driver', size=[64, 256, 1024]) > 0.97; min(busy('busy')) is 0.8
-# to 0.9; max(busy('busy')) > 0.9; count(busy('busy')) is 8 to 8; busy('peak', size=[64, 128, 256]) < 0.02 -->
+# to 0.9; busy('peak', size=[64, 128, 256]) < 0.02 -->
 #
 # </details>
 
@@ -197,9 +193,8 @@ check("10-peak", flop=..., share=..., at_most=...)
 # Write `regime(eager, graph, half, double)`: four times in, one of the four words out, by the rule of the three programs. A gain counts
 # from a factor of 1.3 on, and twice the batch is free up to a factor of 1.15.
 #
-# Then diagnose your own model, on a CPU too: `diagnose` goes by this lesson's table (near: from two fifths on; with one thread of a CPU,
-# from a tenth). A CPU *far from both roofs* may run other programs, or its threads
-# wait for each other: is `torch.set_num_threads(1)` faster?
+# Then diagnose your own model: `diagnose` goes by this lesson's table (near: from two fifths on; with one thread of a CPU,
+# from a tenth).
 
 # %% tags=["your-turn", "exercise:10-regime", "makes"]
 model = torch.nn.Sequential(torch.nn.Linear(256, 256), torch.nn.ReLU(), torch.nn.Linear(256, 10))
@@ -210,7 +205,7 @@ check("10-regime", regime=...)
 # %% [markdown] tags=["claims"]
 # ## Which claims held
 #
-# The shares of FLOP and time are from *Making Deep Learning Go Brrrr*, which measured BERT on an older GPU.
+# The first two are from *Making Deep Learning Go Brrrr*, which measured BERT on an older GPU.
 
 # %% tags=["claims"]
 claims("10")
@@ -222,15 +217,15 @@ claims("10")
 # <!-- so utilisation: at(how='as a CUDA Graph', size=256); busy('driver') > 0.97; busy('peak') < 0.02 -->
 #
 # - A regime belongs to a step at one size, not to a model.
-# - Change one thing and measure, and you know: the host, the bytes, or the batch.
-# - Utilisation says that the GPU is occupied; FLOP and bytes per second say how much it does.
+# - Change one thing and measure: the host, the bytes, or the batch.
+# - The driver's utilisation says that a kernel runs; FLOP and bytes per second say how much it does.
 #
 # Terms: [[regime]], [[overhead-bound]], [[memory-bound]], [[compute-bound]], [[CUDA Graph]].
 
 # %% [markdown] tags=["work"]
 # ## At work
 #
-# Record a few steps and read which operators take the time; `brrr diagnose trace.json` reads such a file:
+# Record a few steps and read which operators take the time:
 #
 # ```python
 # import torch

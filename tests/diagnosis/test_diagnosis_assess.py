@@ -165,7 +165,7 @@ LESSON = "notebooks/source/10_diagnose_your_model.py"
 NEAR = promised(LESSON, r"goes by this lesson's table \(near: from (two fifths) on;")
 ALONE = promised(LESSON, r"with one thread of a CPU, # from (a tenth)\)")
 SEEN: dict[str, tuple[OperatorCost, float, float]] = {
-    "the GPU is idle between kernels; the time hardly depends on the size": (PRODUCT, 1.0, 10.0),
+    "the GPU is idle between kernels; a larger size takes as long": (PRODUCT, 1.0, 10.0),
     "near the peak bandwidth, far below the peak FLOP/s": (ADD, NEAR + 0.01, 1.0),
     "far below both, but the GPU is busy": (PRODUCT, NEAR - 0.01, 1.0),
     "near the peak FLOP/s of its type": (PRODUCT, NEAR + 0.01, 1.0),
