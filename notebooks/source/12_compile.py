@@ -8,7 +8,7 @@
 # %% [markdown] tags=["question"]
 # # 12 · What does torch.compile remove, and how does it come back?
 #
-# `torch.compile` traces your function and writes kernels for it. It removes passes through memory, and with a CUDA Graph launches too. But
+# `torch.compile` traces your function and writes its kernels. It removes passes through memory, and with a CUDA Graph launches too. But
 # some say it [[recompilation|recompiles]] for ever. **What does it remove, when does that pay, and which of your lines bring the overhead
 # back?**
 #
@@ -66,10 +66,11 @@ compare(g, "compiled", of="payback", at=small)
 # -->
 #
 # *Small:* all are [[overhead-bound]]. The chain becomes one kernel and gains. MLP and block launch as many kernels as before, and the
+# <!-- so compiled: at(size='small'); period('eager') > 6 * busy('eager'); count(period('eager')) is 4 to 4 -->
 # <!-- so compiled: at(size='small', program=['pointwise chain', 'normalisation']); period('eager') > period('compile')
 # -->
 # <!-- so compiled: at(program=['MLP', 'transformer block']); kernels('eager') == kernels('compile') -->
-# host checks [[guard|guards]] before each call: compiling gains nothing.
+# host checks [[guard|guards]] before each call: compiling gains nothing, and slows the MLP.
 # <!-- so compiled: at(size='small', program=['MLP', 'transformer block']); period('compile') > 1.1 * period('eager')
 # -->
 # `reduce-overhead` launches them as one graph, but the guards stay. A graph made by hand has none, and is the fastest.
@@ -123,7 +124,7 @@ compare(g, "compiled", of="payback", at=small)
 #
 # </details>
 #
-# Now a chain of 27 pointwise operators on 2²⁶ numbers, compiled into one kernel. Somebody adds a `print` in the middle.
+# Now a chain of 27 pointwise operators on 2²⁶ numbers, compiled into one kernel. Somebody adds a `print`.
 
 # %% tags=["guess"]
 b = guess("With the print, the compiled chain takes ... times as long", unit="x")

@@ -125,6 +125,7 @@ compare(w, "data_parallel", {"buckets": "one", "flat": "one", "alone": "one"}, o
 # <!-- so data_parallel: at(network='MLP', batch=32, bucket=25); period('alone') > 0.95 * period('one'); host('one') >
 # 0.95 * period('one'); period('one') > 3 * busy('one') -->
 # 2. **The exchange** (*all at once* against *no exchange*) moves the gradients, however few the samples. *Overlapping* adds host work.
+# <!-- by definition: each weight has one gradient -->
 # <!-- so data_parallel: at(network='MLP', batch=32, bucket=25); period('flat') < period('buckets') -->
 #
 # By the GPU's own time, the recurrent layer loses more to slower matmuls: its gradients are few. The MLP loses more to DDP's exchange:
