@@ -8,8 +8,8 @@
 # %% [markdown] tags=["question"]
 # # 11 · Why does one token take so long?
 #
-# A language model writes one token at a time. For each token it reads all of its weights once. Ours has the shape of Llama 3.2 1B:
-# 1.24 billion weights in bfloat16 in 16 layers; their values are random. **Why does the GPU write far fewer tokens a second than its memory allows?**
+# A language model writes one token at a time, and reads its weights for each. Ours has the shape of Llama 3.2 1B: 1.24 billion weights
+# in bfloat16. **Why does the GPU write far fewer tokens a second than its memory allows?**
 #
 # You will be able to:
 #
@@ -25,8 +25,9 @@ from brrr_course import check, claims, compare, explore, guess
 # %% [markdown] tags=["guess"]
 # ## Guess: one reader
 #
-# First *calculate*: 1.24 billion weights of 2 bytes each are read for every token, and the H200's memory moves 4.8 TB a second. How long does
-# one token take at least? Then guess what PyTorch takes for the model as it is written (`brrr_course/experiments/llama.py`).
+# First *calculate*: each token reads 1.24 billion weights of 2 bytes, and the H200's memory moves 4.8 TB a second. How long does
+# one token take at least? Then guess what PyTorch takes.
+#
 # Call each user of the model a *reader*. One reader has 2048 tokens in the [[KV cache]]: the keys and values of everything so far.
 
 # %% tags=["guess"]
@@ -34,7 +35,7 @@ g = guess("For one reader, PyTorch in eager mode takes ... for one token", unit=
 
 # %% tags=["run"]
 one = {"batch": 1, "context": 2048}
-parts = {"compute": "compute", "memory": "memory", "latency": "latency", "eager": "overhead"}
+parts = {"compute": "compute", "memory": "memory", "latency": "under-filled", "eager": "overhead"}
 ends = {"batch": (1, 256), "context": (128, 2048)}
 explore("decode", at=one, show={"stack": parts}, values=ends, unlock=g, title="Where does the time for one token go?")
 
@@ -42,7 +43,7 @@ explore("decode", at=one, show={"stack": parts}, values=ends, unlock=g, title="W
 compare(g, "decode", ["eager", "compile", "graph", "compile graph"], **one)
 
 # %% [markdown] tags=["explain", "yours"]
-# **Your explanation.** All four ways read the same weights. Which time does a [[CUDA Graph]] save, and which does the compiler save on top?
+# **Your explanation.** The four ways read the same weights. Which time does a [[CUDA Graph]] save, and which does the compiler save on top?
 # Double-click here and write two sentences.
 
 # %% [markdown] tags=["explain"]
@@ -50,17 +51,17 @@ compare(g, "decode", ["eager", "compile", "graph", "compile graph"], **one)
 #
 # Eager PyTorch launches more than 40 kernels in each of 16 layers. The host takes far longer for these launches than the GPU for the work:
 # <!-- so decode: kernels('eager', batch=1, context=2048) / 16 is 40.1 to 44.9 -->
-# the step is [[overhead-bound]]. (This host's times scatter: eight readers may take less time than two.) A CUDA Graph
-# launches all of them at once. What is
-# <!-- so decode: at(context=2048); period('eager', batch=8) < 0.8 * period('eager', batch=2) -->
-# left are hundreds of short kernels. Between the matmuls stand norms, rotations, additions and copies, each too short to be limited by
-# anything but its own start and end: latency. The compiler fuses these into a few. (Without a graph, it still launches them one by one.)
-# Then two fifths of the time are what reading the weights would take at the full bandwidth.
+# the step is [[overhead-bound]].
+#
+# A CUDA Graph launches them together. Many of its kernels are short: norms, rotations, additions and copies between the matmuls. They
+# leave the GPU *under-filled*. The compiler fuses these, and leaves fewer than half as many kernels. Then two fifths of the time are what
+# <!-- so decode: at(batch=1, context=2048); kernels('compile-graph') < kernels('graph') / 2; host('eager') > 5 * busy('to-latency') -->
+# reading the weights takes at the full bandwidth.
 # <!-- so decode: token = (bytes('graph', batch=1, context=8192) - bytes('graph', batch=1, context=2048)) / 6144;
 # weights = bytes('graph', batch=1, context=2048) - 2048 * token; weights / 4.8e12 / period('compile-graph', batch=1,
 # context=2048) is 0.38 to 0.43 -->
 #
-# The parts are what `diagnose` of lesson 10 says of each kernel. Its sliver of *compute* is attention: short calls that reach no limit.
+# The figure's parts are what lesson 10's `diagnose` says of each kernel.
 #
 # </details>
 #
@@ -77,8 +78,8 @@ compare(g, "decode", ["eager", "compile", "graph", "compile graph"], **one)
 #
 # </details>
 #
-# Writing token by token is called [[decode]]. Its matmuls have one row for each reader, so they are [[memory-bound]]: each weight is read once,
-# and used once for each reader.
+# Writing token by token is called [[decode]]. Its matmuls have one row for each reader: a weight is read once, and used once for each
+# reader. With few readers they are [[memory-bound]].
 #
 # Now switch *batch* and *context* in the first figure. At which of its four settings is memory the largest part, once the overhead is gone?
 #
@@ -97,7 +98,7 @@ compare(g, "decode", ["eager", "compile", "graph", "compile graph"], **one)
 # %% [markdown] tags=["guess"]
 # ## Guess: 32 readers
 #
-# One step writes one token for each of 32 readers. It reads the weights once for all of them, and each reader's own keys and values.
+# One step writes one token for each of 32 readers. They share the weights; each has keys and values of its own.
 
 # %% tags=["guess"]
 w = guess("In a CUDA Graph, a step for 32 readers takes ... times as long as for one", unit="x")
@@ -119,8 +120,8 @@ compare(w, "decode", ["graph", "eager"], context=2048, batch=(1, 32))
 # %% [markdown] tags=["explore"]
 # ## Explore: readers and context
 #
-# The figure shows the time of one step, in which each reader gets one token. Each token in the cache has 16 layers × 8 heads × 64 numbers, twice (a key and a value),
-# in 2 bytes: 33 kB. So some 75 000 tokens weigh as much as all the weights, whoever they belong to.
+# A token in the cache is a key and a value, each 16 layers × 8 heads × 64 numbers of 2 bytes: 33 kB. So some 75 000 tokens weigh as
+# much as the weights.
 # <!-- so decode: token = (bytes('graph', batch=1, context=8192) - bytes('graph', batch=1, context=2048)) / 6144;
 # weights = bytes('graph', batch=1, context=2048) - 2048 * token; weights / token is 74e3 to 76e3 -->
 #
@@ -128,12 +129,12 @@ compare(w, "decode", ["graph", "eager"], context=2048, batch=(1, 32))
 #
 # <details><summary>Answers</summary>
 #
-# With 2048 tokens each, from 37 readers on; with 32768 tokens, from 3 on. There the CUDA Graph's curve climbs: twice the readers take nearly
+# With 2048 tokens each, from 37 readers on; with 32768, from 3 on. There the CUDA Graph's curve climbs, since readers
 # <!-- so decode: token = (bytes('graph', batch=1, context=8192) - bytes('graph', batch=1, context=2048)) / 6144;
 # weights = bytes('graph', batch=1, context=2048) - 2048 * token; weights / token / 2048 is 36.001 to 37; weights /
 # token / 32768 is 2.001 to 3 -->
-# twice as long, since nobody shares keys and values. 256 readers of 32768 tokens need 275 GB for keys and values alone.
-# <!-- so decode: at(context=32768); max(doubled(period('graph'))) is 1.75 to 1.85 -->
+# share no keys and values. 256 readers need 275 GB for these alone, more than the GPU has.
+# <!-- so decode: at(context=32768); max(doubled(period('graph'))) is 1.75 to 1.85; 275e9 > sheet('memory_bytes') -->
 # <!-- so decode: token = (bytes('graph', batch=1, context=8192) - bytes('graph', batch=1, context=2048)) / 6144; 256 *
 # 32768 * token is 274.5e9 to 275.5e9 -->
 #
@@ -142,17 +143,16 @@ compare(w, "decode", ["graph", "eager"], context=2048, batch=(1, 32))
 # %% [markdown] tags=["explore"]
 # ## Explore: the prompt
 #
-# Reading the prompt is called [[prefill]]: all its tokens go through the model at once, and each weight is read once for all of them. From
-# which length on does twice the prompt take nearly twice the time? Compare with the [[ridge point]].
+# Reading the prompt is called [[prefill]]: its tokens go through the model at once, and share each weight that is read. From
+# which length on does twice the prompt take about twice the time? Compare with the [[ridge point]].
 #
 # <details><summary>Answer</summary>
 #
 # A weight of 2 bytes takes part in 2 FLOP for each token. So the [[arithmetic intensity]] is as many FLOP per byte as there are tokens, and the ridge
-# point lies near 200 tokens. (The dashed lines cross a little later: only the last token goes through the output layer.) In the CUDA Graph 256 tokens take a third longer than one; from 1024 on, twice as many take nearly twice as
+# point lies near 200 tokens. In the CUDA Graph 256 tokens take a third longer than one; from 1024 on, twice as many take about
 # <!-- so prefill: period('graph', tokens=256) / period('graph', tokens=1) is 1.3 to 1.4 -->
-# long. (The bend is a wide one: the small kernels take their share.)
-# <!-- so prefill: more = doubled(period('graph')); more[512] < 1.6; [more[n] for n in (1024, 2048, 4096, 8192)] > 1.75
-# -->
+# twice as long, or more.
+# <!-- so prefill: more = doubled(period('graph')); more[512] < 1.6; [more[n] for n in (1024, 2048, 4096, 8192)] is 1.75 to 2.4 -->
 #
 # </details>
 
@@ -189,7 +189,7 @@ check("11-capture", step=...)
 # %% [markdown] tags=["claims"]
 # ## Which claims held
 #
-# We wrote down all sentences before anything was measured.
+# We wrote these down before we measured.
 
 # %% tags=["claims"]
 claims("11")
@@ -197,11 +197,12 @@ claims("11")
 # %% [markdown] tags=["remember"]
 # ## Remember
 #
-# > **Rule.** Cut no prompt finer than 128 tokens: on an H200, they take a 1B model at most a fifth longer than one.
+# > **Rule.** Read a prompt in pieces of 128 tokens or more: on an H200, a 1B model takes at most a fifth longer for them than for one.
 # <!-- so prefill: period('graph', tokens=most(128)) / period('graph', tokens=1) <= 1.2 -->
 #
-# - One model has every regime: decode for one reader is overhead-bound in eager mode, and latency and memory share its time in a graph; with
-#   many readers it is memory-bound; a long prefill is compute-bound.
+# - One model has every regime: decode for one reader is overhead-bound in eager mode and mostly under-filled in a graph, with many
+#   readers memory-bound; a long prefill is compute-bound.
+# <!-- so decode: at(batch=1, context=2048); busy('to-latency') - busy('to-memory') > busy('to-latency') / 2 -->
 # - Readers served together share one reading of the weights; each brings its own keys and values.
 # - Beyond some number, tokens in the cache cost more than the weights; and they decide how many readers fit.
 #
@@ -210,8 +211,8 @@ claims("11")
 # %% [markdown] tags=["work"]
 # ## At work
 #
-# A cache of fixed size, and a compiled step in a CUDA Graph, for one layer of attention. Servers such as vLLM replay graphs too, keep the
-# cache in pages, and fill each step with many readers.
+# A cache of fixed size, and a compiled step in a CUDA Graph, for one layer of attention. Servers such as vLLM fill each step with many
+# readers.
 #
 # ```python
 # import torch, torch.nn.functional as F
@@ -227,7 +228,7 @@ claims("11")
 # %% [markdown] tags=["next"]
 # ## Next
 #
-# The main road ends here, before your own model; [00 · Start here](00_start_here.ipynb) has the map. Side road:
+# The main road ends here; [00 · Start here](00_start_here.ipynb) has the map. Side road:
 # [11b · When does fusion need a new algorithm?](11b_attention.ipynb) takes attention apart.
 #
 # Back: [12 · What does torch.compile remove, and how does it come back?](12_compile.ipynb)

@@ -12,16 +12,15 @@
 # Side road.
 # Know before: [fusion](05_fusion.ipynb), [decode](11_language_model.ipynb).
 #
-# In attention, each of N tokens sends a *query* to N *keys*. The softmax of its scores gives the weights with which the *values* are
-# added up:
+# In attention, each of N tokens sends a *query* to N *keys*. The softmax of its scores gives the weights of the *values*:
 #
 # ```python
 # scores = (q * d**-0.5) @ k.mT         # N x N for each head
 # result = scores.softmax(-1) @ v
 # ```
 #
-# These are three steps: a matmul, a softmax, a matmul. The N x N matrix between them is written and read as scores, then written and
-# read as weights. **Why does a compiler not simply fuse this away?**
+# In these three steps (matmul, softmax, matmul) the N x N matrix is written and read as scores, then written and read as weights.
+# **Why does a compiler not fuse this away?**
 #
 # You will be able to:
 #
@@ -36,11 +35,11 @@ from brrr_course import check, claims, compare, drawing, explore, guess
 # %% [markdown] tags=["guess"]
 # ## Guess: without the matrix
 #
-# [[flash attention|Flash attention]] computes the same result and never stores the matrix. It moves only q, k, v and the result, N x d
-# numbers each. PyTorch's `scaled_dot_product_attention` (SDPA) has three back ends that do so.
+# [[flash attention|Flash attention]] computes the same result without storing the matrix. It moves q, k, v and the result, N x d
+# numbers each. PyTorch's `scaled_dot_product_attention` (SDPA) has three such back ends.
 #
-# First *calculate*, for one head with d = 128 and N = 8192 in bfloat16: how many bytes do the matrix's four trips move, and how many
-# does flash attention? Both do 4N²d FLOP. The [[ridge point]] of an H200 is near 200 FLOP per byte: on which side of it are they? Then
+# First *calculate*, for a head with d = 128 and N = 8192 in bfloat16: how many bytes do the matrix's four trips move, and how many
+# does flash attention? Both do 4N²d FLOP. An H200's [[ridge point]] is near 200 FLOP per byte: which side are they on? Then
 # <!-- so attention: sheet('bf16') / sheet('memory_bytes_per_s') is 196 to 216 -->
 # guess for one sequence and 16 heads.
 
@@ -77,10 +76,10 @@ compare(g, "attention", {"flash": "naive", "cudnn": "naive", "efficient": "naive
 # <!-- so attention: at(length=8192, kind='all', dtype='bfloat16', head=128); flop('flash') / bytes('flash') is 4096 to
 # 4096 -->
 #
-# Measured, the three steps take three times what their bytes need, with the compiler's softmax (below) twice: PyTorch's is slow on such
+# Measured, the three steps take three times what their bytes need: PyTorch's softmax is slow on such rows. The back ends share the
 # <!-- so attention: at(length=8192, kind='all', dtype='bfloat16', head=128); need = bytes('naive') /
 # sheet('memory_bytes_per_s'); period('naive') / need is 2.85 to 3.15; period('compile') / need is 1.9 to 2.3 -->
-# rows. The back ends share the algorithm, not how well they feed the tensor cores; PyTorch's choice is cuDNN.
+# algorithm, not how well they feed the tensor cores.
 #
 # </details>
 #
@@ -98,12 +97,12 @@ compare(g, "attention", {"flash": "naive", "cudnn": "naive", "efficient": "naive
 #
 # ## One pass over the keys
 #
-# A softmax needs the largest score of its row and the sum of all exponentials: both are known only at the row's end.
+# A softmax needs the largest score of its row and the sum of the exponentials: both are known only at the row's end.
 #
 # An [[online softmax]] begins anyway. For each query it keeps the largest score, the sum and the result so far. When a
 # [[tile]] of keys brings a larger score, it multiplies sum and result by exp(old maximum - new maximum).
 #
-# Move *step*, and check query 1 by hand. The drawing has powers of two in place of exp.
+# Move *step*, and check query 1 by hand, with powers of two in place of exp.
 
 # %% tags=["explain"]
 drawing("flash-tiles", step=2)
@@ -111,7 +110,7 @@ drawing("flash-tiles", step=2)
 # %% [markdown] tags=["guess"]
 # ## Guess: the compiler
 #
-# `torch.compile` gets the two lines at the top of this lesson. Then it gets them *spelled as in textbooks*, where only the scale has moved:
+# `torch.compile` gets the two lines at the top. Then it gets them *spelled as in textbooks*, with the scale moved:
 # `((q @ k.mT) * d**-0.5).softmax(-1) @ v`.
 
 # %% tags=["guess"]
@@ -135,31 +134,32 @@ explore(
 compare(w, "attention", spelled, of="speed-up", at=plain)
 
 # %% [markdown] tags=["explain"]
-# A compiler fuses the operations that you wrote. From the lines at the top it makes a faster softmax than PyTorch's own; the matrix
-# stays. The online softmax is a new algorithm.
+# A compiler fuses the operations that you wrote. From the lines at the top it makes a faster softmax than PyTorch's; the matrix
+# stays. An online softmax is another algorithm.
 #
 # But the compiler knows some programs by heart. The textbook's spelling is on its list: it puts the library's attention in its place.
-# With the scale on `q` it is not. Do not rely on spelling.
+# Do not rely on spelling.
 
 # %% [markdown] tags=["explore"]
-# ## Explore: masks, a single query, training
+# ## Explore: masks, one query, training
 #
 # 1. Move *tokens* to both ends. Why are the lines flat at the left, and why do the three steps end before the right?
 # 2. Set *kind of attention* to *causal*: a query sees no later key. Who gains?
 # 3. Set it to *one query*: [[decode]]. What can flash attention still save?
 # 4. Set it to *training*: forward and backward. The backward pass needs the softmax's weights. The three steps stored them; flash attention
-#    stored one number for each query beside its result, and computes them again: [[rematerialisation]]. Which takes longer, and which more
-#    memory?
+#    computes them again: [[rematerialisation]]. Which takes longer, and which more memory?
 #
 # <details><summary>Answers</summary>
 #
-# 1. At the left the host sets the pace: [[overhead-bound]]. At the right, 65536 tokens need 137 GB for the scores of 16 heads, and as much
-# <!-- so attention: 16 * 65536 ** 2 * 2 is 136.5e9 to 137.5e9 -->
-#    for the weights.
-# 2. Flash attention skips tiles that the mask hides. The three steps compute all scores, then overwrite half.
-# 3. Hardly any bytes: nearly all are keys and values. What counts is to
-#    keep all multiprocessors reading: flash splits the keys among them, memory-efficient has one block a head.
-# 4. Flash attention takes less of both. Computing again takes FLOP, on tensor cores that would wait.
+# 1. At the left the host sets the pace: [[overhead-bound]]. At the right, 65536 tokens need 137 GB for the scores, and as much for the
+# <!-- so attention: 16 * 65536 ** 2 * 2 is 136.5e9 to 137.5e9; 2 * 136.5e9 > sheet('memory_bytes') -->
+#    weights.
+# 2. Flash attention skips tiles that the mask hides. The three steps compute every score, then overwrite half.
+# 3. Few bytes: keys and values are read either way. What counts is how many multiprocessors read them.
+# <!-- so attention: at(kind='one query', dtype='bfloat16', head=128); bytes('naive') / bytes('flash') < 1.03 -->
+# 4. Flash attention takes less of both: it computes on tensor cores that would wait.
+# <!-- so attention: at(kind='training', dtype='bfloat16', head=128); period('naive') > 1.3 * period('flash');
+# peak_bytes('naive', length=least(512)) > peak_bytes('flash', length=least(512)) -->
 #
 # </details>
 
@@ -198,7 +198,7 @@ check("11b-online", update=...)
 # %% [markdown] tags=["claims"]
 # ## Which claims held
 #
-# All were written before anything was measured.
+# We wrote these down before we measured.
 
 # %% tags=["claims"]
 claims("11b")
@@ -210,8 +210,7 @@ claims("11b")
 # <!-- so attention: at(kind='all', dtype='bfloat16', head=128, length=least(2048)); gain = period('naive') /
 # period('flash'); gain > 2; count(gain) == 5; period('naive', length=1024) / period('flash', length=1024) < 2 -->
 #
-# - Attention in three steps moves an N x N matrix through memory several times; flash attention never stores it, and has far more
-#   FLOP per byte than the ridge point.
+# - Attention in three steps moves an N x N matrix through memory four times; flash attention takes it tile by tile, and stores none.
 # - The online softmax makes it possible: keep a maximum and a sum, and rescale when the maximum rises.
 # - A compiler fuses the steps that you wrote, or knows a program by heart; it did not find this algorithm.
 #
@@ -220,8 +219,8 @@ claims("11b")
 # %% [markdown] tags=["work"]
 # ## At work
 #
-# Call the library, and name the back end while you test: then it raises an error where it would fall back to the matrix. A mask of your
-# own rules flash out; `flex_attention` compiles a kernel for it.
+# Name the back end while you test: then the call raises an error where it would fall back to the matrix. For a mask of your own,
+# `flex_attention` compiles a kernel.
 #
 # ```python
 # import torch
@@ -236,6 +235,6 @@ claims("11b")
 # %% [markdown] tags=["next"]
 # ## Next
 #
-# The road ended with 11. [10 · What holds *your* model back?](10_diagnose_your_model.ipynb) finds what your own model waits for.
+# [10 · What holds *your* model back?](10_diagnose_your_model.ipynb) finds what your own model waits for.
 #
 # Back: [11 · Why does one token take so long?](11_language_model.ipynb)

@@ -9,12 +9,19 @@
 # %% [markdown] tags=["question"]
 # # 13 · When do weights in fewer bits help?
 #
-# Side road. Read 04, 07 and 10 first.
+# Side road.
+# Know before: [04](04_memory_bound.ipynb)'s [[ridge point]], [07](07_gemm_shapes.ipynb)'s *GEMM*.
 #
-# A number takes 32 bits in float32, 16 in bf16, 8 in [[fp8]]. Fewer bits are fewer bytes. With [[quantisation]] to int8 or int4 numbers
-# share a scale. In [[weight-only quantisation]] only the weights are stored so, and the activations stay in bf16.
+# A number takes 32 bits in float32, 16 in bf16, 8 in [[fp8]]. With [[quantisation]] to int8 or int4 numbers share a scale. In
+# [[weight-only quantisation]] only the weights are stored so, and the activations stay in bf16.
 #
 # **Weights of a quarter of the bytes: when is the layer faster, and why is mine slower?**
+#
+# You will be able to:
+#
+# - calculate a layer's FLOP per byte
+# - predict when weights in fewer bits gain
+# - count the bytes of quantised weights
 
 # %% tags=["setup", "question"]
 from brrr_course import check, claims, compare, drawing, explore, guess
@@ -22,12 +29,12 @@ from brrr_course import check, claims, compare, drawing, explore, guess
 # %% [markdown] tags=["guess"]
 # ## Guess: one token
 #
-# One Linear layer of width 8192, without a bias: the activations are a row for each token. Each call takes the weights of another layer,
-# as in a model, so they come from memory.
+# One Linear layer of width 8192, without a bias: the activations are a row for each token. Each call takes another layer's weights, so
+# they come from memory.
 #
 # int4 weights take 4 bits each; a group of 128 shares a scale and a zero of 2 bytes each. The kernel widens them to bf16 as it reads.
 #
-# First *calculate*: how many bytes does one token move in bf16 and in int4, and how many FLOP per byte? An H200's [[ridge point]] is
+# First *calculate*: how many bytes does one token move in bf16 and in int4, and how many FLOP per byte? An H200's ridge point is
 # near 200 in bf16.
 # <!-- so bits: sheet('bf16') / sheet('memory_bytes_per_s') is 196 to 216 -->
 
@@ -58,20 +65,33 @@ compare(g, "bits", {"int4": "bf16", "fp8": "bf16", "bf16": "float32"}, of="speed
 # <details><summary>Our explanation</summary>
 #
 # In bf16 each weight of 2 bytes is used for one multiply-add: 1 FLOP per byte, far below the ridge point: [[memory-bound]]. Only bytes
-# count, and int4 has nearly four times fewer, scales and zeros included. But reaching the bandwidth is up to the kernel: bf16's
+# count, and int4 has nearly four times fewer. But how much of the bandwidth is reached is up to the kernel: bf16's reaches more than
 # <!-- so bits: at(tokens=1, width=8192, inputs='ordinary'); bytes('bf16') / bytes('int4') is 3.7 to 3.8; bytes('bf16') /
 # busy('bf16') / sheet('memory_bytes_per_s') > 0.8; bytes('int4') / busy('int4') / sheet('memory_bytes_per_s') is 0.33 to
 # 0.4 -->
-# reads at most of it, int4's at a little more than a third. It has few bytes to keep under way, and widens each weight on top.
+# four fifths of it, int4's a little more than a third.
+#
+# </details>
+#
+# <details><summary>What measured it</summary>
+#
+# ```python
+# import torch, torch.utils.benchmark
+# device, cpu, code = ("cuda", "", torch.uint8) if torch.cuda.is_available() else ("cpu", "_for_cpu", torch.int32)
+# x, w, ends = (torch.randn(*n, dtype=torch.bfloat16, device=device) for n in ((1, 8192), (16384, 8192), (64, 16384, 2)))
+# four = getattr(torch, "_convert_weight_to_int4pack" + cpu)(torch.zeros(16384, 8192 if cpu else 4096, dtype=code, device=device), 8)
+# for way in ("x @ w.T", f"torch.ops.aten._weight_int4pack_mm{cpu}(x, four, 128, ends)"):  # two layers in one: more than L2 holds
+#     print(torch.utils.benchmark.Timer(way, globals=globals()).blocked_autorange())
+# ```
 #
 # </details>
 #
 # ## Bits on the roofline
 #
-# More tokens move the point to the right, as each weight is used more often; so do fewer bits, with fewer bytes. How high it
-# may rise depends on the type that is *multiplied*: for weights in int8 or int4 that is bf16.
+# More tokens move the point to the right: each weight is used more often. So do fewer bits. How high it may rise depends on the type that
+# is *multiplied*: for weights in int8 or int4 that is bf16.
 #
-# Move *tokens* until int4 has lost its advantage. The roofline is the best a kernel could do.
+# Move *tokens* until int4 has lost its advantage.
 
 # %% tags=["explain"]
 drawing("bits-roofline", tokens=64, type="int4")
@@ -79,8 +99,11 @@ drawing("bits-roofline", tokens=64, type="int4")
 # %% [markdown] tags=["guess"]
 # ## Guess: 64 tokens
 #
-# With 64 tokens the layer is still memory-bound in either type, and the drawing allows int4 more than three times the speed of bf16. What
-# does PyTorch's kernel make of it?
+# With 64 tokens bf16 is still memory-bound, int4 no longer: the roofline allows it more than three times the speed of bf16. What does
+# <!-- so bits: at(tokens=64, width=8192, inputs='ordinary'); ridge = sheet('bf16') / sheet('memory_bytes_per_s'); flop('bf16') /
+# bytes('bf16') < ridge; flop('int4') / bytes('int4') > ridge; bytes('bf16') / sheet('memory_bytes_per_s') / (flop('int4') /
+# sheet('bf16')) > 3 -->
+# PyTorch's kernel make of it?
 
 # %% tags=["guess"]
 w = guess("With 64 tokens, int4 weights make the layer ... times as fast as bf16", unit="x")
@@ -101,14 +124,13 @@ explore(
 compare(w, "bits", {"int4": "bf16"}, of="speed-up", at=more)
 
 # %% [markdown] tags=["explain"]
-# The int4 kernel was written for few tokens. It widens all weights again for each 16 tokens, and each of its blocks reads the tokens'
+# The int4 kernel was written for few tokens. It widens the weights again for each 16 tokens, and each of its blocks reads the tokens'
 # activations again. So its time grows with the tokens from the second on, while bf16's stays flat past a hundred.
 # <!-- so bits: at(width=8192, inputs='ordinary'); busy('int4', tokens=4) < busy('bf16', tokens=4); busy('int4',
 # tokens=8) > busy('bf16', tokens=8); doubled(busy('int4', tokens=least(2))) > 1.3; busy('bf16', tokens=128) < 1.1 *
 # busy('bf16', tokens=1) -->
 #
-# A kernel that widens a tile of weights once for all its tokens would lose later: those of Marlin and Machete are said to gain up to 16 or
-# 32 tokens. We did not record them. Where arithmetic sets the pace, none can win: what is multiplied is bf16.
+# Where arithmetic sets the pace, no such kernel can win: what is multiplied is bf16.
 
 # %% [markdown] tags=["explore"]
 # ## Explore: weights in int8
@@ -121,11 +143,10 @@ compare(w, "bits", {"int4": "bf16"}, of="speed-up", at=more)
 #
 # 1. Widened first, a weight moves 5 bytes in place of 2: one is read, two are written, two read again. PyTorch's own kernel has
 #    a thread for each result, and neighbours read far apart. The compiled kernel reads in order and is faster than bf16's, but the host
-#    takes longer to launch compiled code than the GPU to run it: [[overhead-bound]]. In a CUDA Graph it would pay.
+#    takes longer to launch compiled code than the GPU to run it: [[overhead-bound]].
 # <!-- so bits: at(tokens=1, width=8192, inputs='ordinary'); busy('bf16') > 1.1 * busy('int8-fused'); host('int8-fused')
 # > busy('int8-fused'); [period(way) for way in ('int8', 'int8-fused', 'int8-widened')] > period('bf16') -->
-# 2. Less and less, since the weights are widened once for all tokens; at 16384 it still costs about a sixth. It gains nothing: the matmul
-#    is bf16's.
+# 2. The more tokens share one widening, the less it matters; at 16384 it still costs about a sixth.
 # <!-- so bits: at(width=8192, inputs='ordinary'); period('bf16', tokens=4096) / period('int8-widened', tokens=4096) <
 # 0.8; period('bf16', tokens=16384) / period('int8-widened', tokens=16384) is 0.81 to 0.87 -->
 #
@@ -176,6 +197,10 @@ claims("13")
 
 # %% [markdown] tags=["remember"]
 # ## Remember
+#
+# > **Rule.** On an H200, take PyTorch's int4 weights for a layer of width 8192 up to 4 tokens a call: from 8 on, bf16 is faster.
+# <!-- so bits: at(width=8192, inputs='ordinary'); period('int4', tokens=most(4)) < period('bf16', tokens=most(4));
+# period('int4', tokens=least(8)) > period('bf16', tokens=least(8)); count(period('int4')) is 15 to 15 -->
 #
 # - With few tokens a layer is memory-bound, and its time at best follows the bytes in which its weights are stored.
 # - Weights in fewer bits gain with few tokens and lose with many, when widening them costs more than their bytes save.

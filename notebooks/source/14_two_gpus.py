@@ -12,7 +12,7 @@
 # Side road.
 # Know before: [copies](02_transfers.ipynb), [matmul shapes](07_gemm_shapes.ipynb), [idle GPUs](10_diagnose_your_model.ipynb).
 #
-# Two GPUs have twice the arithmetic and memory bandwidth. But each needs the other's results: **communication** is a cost of its own.
+# A second GPU doubles arithmetic and memory bandwidth. But each needs the other's results: **communication** is a cost of its own.
 #
 # **How much faster is the same batch on two GPUs, and why not twice as fast?**
 #
@@ -28,8 +28,8 @@ from brrr_course import check, claims, compare, drawing, explore, guess, timelin
 # %% [markdown] tags=["guess"]
 # ## Guess: an all-reduce
 #
-# An [[all-reduce]] adds up the GPUs' buffers, number by number, and leaves the sums on each. [[NCCL]] does it with one kernel on each GPU.
-# (Its two halves are a [[reduce-scatter]] and an [[all-gather]].)
+# An [[all-reduce]] adds up the GPUs' buffers and leaves the sums on each. [[NCCL]] does it with one kernel on each GPU.
+# Its two halves are a [[reduce-scatter]] and an [[all-gather]].
 #
 # [[NVLink]] joins the two. By an H200's datasheet it moves 450 gigabytes per second in each direction, and an all-reduce moves each byte once
 # each way. First *calculate* how long 2 MiB takes, then 8 bytes.
@@ -53,13 +53,12 @@ explore(
 compare(g, "collective", ["all reduce"], nbytes=(8, 2**21))
 
 # %% [markdown] tags=["explain", "yours"]
-# **Your explanation.** Why is the line flat for so long? Link, GPU or host: which of them takes this time? Double-click here and
-# write two sentences.
+# **Your explanation.** Why is the line flat for so long? Does link, GPU or host take this time? Double-click here and write two sentences.
 
 # %% [markdown] tags=["explain"]
 # <details><summary>Our explanation</summary>
 #
-# It is the *host* ([[host overhead]]). Up to 1 MiB, the call takes the host several times as long as the kernel runs. The
+# It is the *host* ([[host overhead]]): up to 1 MiB, a call takes more than three times as long as its kernel. The
 # <!-- so collective: at(nbytes=most(1048576)); period('all-reduce') > 3 * kernel('all-reduce');
 # count(period('all-reduce')) is 18 to 18 -->
 # kernel sets the pace from 8 MiB on.
@@ -83,22 +82,21 @@ compare(g, "collective", ["all reduce"], nbytes=(8, 2**21))
 #
 # ## A fixed time and a bandwidth
 #
-# The dashed line is a fixed time plus bytes over a bandwidth, as in lesson 02. Where it bends
-# it lies too high: while a kernel runs, the host launches the next. The longer of the two sets the pace, not the sum.
+# The dashed line is a fixed time plus bytes over a bandwidth. Where it bends it lies too high: while a kernel runs, the host launches the
+# next. The longer of the two sets the pace, not the sum.
 
 # %% tags=["explain"]
 drawing("exchange-line", source="recorded:h200", nbytes=2**23)
 
 # %% [markdown] tags=["guess"]
-# ## Guess: half the samples each
+# ## Guess: 32 samples each
 #
-# In [[data parallelism]] both GPUs hold all weights, and each computes the gradients of half the samples; an all-reduce adds these up.
+# In [[data parallelism]] both GPUs hold the weights, and each computes the gradients of half the samples; an all-reduce adds these up.
 # PyTorch's *DDP* collects them in *buckets* of 25 MiB (here, a layer each), and exchanges each once it is full, while the
 # backward pass goes on.
 #
-# Our MLP has eight Linear layers of width 4096 in bf16: 268 MB of weights, and as much of gradients. One GPU takes 64 samples, or
+# Our MLP has eight Linear layers of width 4096 in bf16: 268 MB of weights, and as much of gradients.
 # <!-- so data_parallel: 8 * 4096 * 4096 * 2 is 267.5e6 to 268.5e6 -->
-# two take 32 each.
 
 # %% tags=["guess"]
 w = guess("With 64 samples, two GPUs are ... times as fast as one", unit="x")
@@ -120,18 +118,18 @@ explore(
 compare(w, "data_parallel", {"buckets": "one", "flat": "one", "alone": "one"}, of="speed-up", at=at)
 
 # %% [markdown] tags=["explain"]
-# Time is lost twice:
+# Time is lost in two ways:
 #
 # 1. **Halving the samples saves nothing** (*no exchange* against *one device*): the host launches as many kernels as before, and
-#    sets the pace. And each layer still reads all its weights ([[memory-bound]]).
+#    sets the pace. And each layer still reads its weights ([[memory-bound]]).
 # <!-- so data_parallel: at(network='MLP', batch=32, bucket=25); period('alone') > 0.95 * period('one'); host('one') >
 # 0.95 * period('one'); period('one') > 3 * busy('one') -->
-# 2. **The exchange** (*all at once* against *no exchange*) moves all gradients, however few the samples. *Overlapping* in DDP adds
-#    host work.
+# 2. **The exchange** (*all at once* against *no exchange*) moves the gradients, however few the samples. *Overlapping* adds host work.
+# <!-- by definition: each weight has one gradient -->
 # <!-- so data_parallel: at(network='MLP', batch=32, bucket=25); period('flat') < period('buckets') -->
 #
-# An article on recurrent networks says that smaller mini-batches lose more to the first, to slower matmuls. By the GPU's own
-# time its recurrent layer does: its gradients are few. In an MLP, DDP's exchange loses more: move *network*.
+# By the GPU's own time, the recurrent layer loses more to slower matmuls: its gradients are few. The MLP loses more to DDP's exchange:
+# move *network*.
 # <!-- so data_parallel: at(batch=32, bucket=25); matmuls = [period('alone', network=each) - period('one', network=each)
 # / 2 for each in ('MLP', 'recurrent layer')]; exchange = [period('buckets', network=each) - period('alone',
 # network=each) for each in ('MLP', 'recurrent layer')]; matmuls['recurrent layer'] > exchange['recurrent layer'];
@@ -141,14 +139,13 @@ compare(w, "data_parallel", {"buckets": "one", "flat": "one", "alone": "one"}, o
 #
 # ## Does the exchange hide?
 #
-# The timeline shows both GPUs, 8192 samples on each; whichever enters an exchange first waits. *Overlapped*, all exchanges but the last
-# run beside the backward pass. Yet the step is barely shorter: beside NCCL's kernels, which need multiprocessors too, the matmuls take
-# longer, by nearly what GPU 1 hides.
+# The timeline shows both GPUs, 8192 samples on each. *Overlapped*, most exchanges run beside the backward pass. Yet less than half of
+# their time is gained: NCCL's kernels need multiprocessors too, so the matmuls beside them take longer.
 # <!-- so data_parallel: at(network='MLP', batch=8192, bucket=25); period('alone') < period('buckets');
 # period('buckets') < period('after'); period('after') - period('buckets') < 0.5 * (period('after') - period('alone'))
 # -->
 #
-# What overlaps no compute is [[exposed communication]]; `brrr.diagnose` finds it in your own traces.
+# What overlaps no compute is [[exposed communication]].
 
 # %% tags=["explain"]
 timeline("data_parallel", variants=["buckets", "after", "alone"], at={**at, "batch": 8192}, calls=1)
@@ -157,7 +154,7 @@ timeline("data_parallel", variants=["buckets", "after", "alone"], at={**at, "bat
 # ## Explore: half the weights each
 #
 # In [[tensor parallelism]] each GPU holds half of each layer. Here a pair of layers goes to four times the width and back. The
-# first is cut by outputs, the second by inputs, and one all-reduce adds up the outputs: samples times width, no weights.
+# first is cut by outputs, the second by inputs, and one all-reduce adds up the outputs: samples times width.
 #
 # 1. With one sample, from which width on does splitting pay? Why not below?
 # 2. At width 1024, how many samples does it take until two GPUs win?
@@ -168,19 +165,17 @@ timeline("data_parallel", variants=["buckets", "after", "alone"], at={**at, "bat
 # 1. From 8192 on. Below, the host sets the split's pace: the all-reduce adds a launch.
 # <!-- so tensor_parallel: from_on(period('one', batch=1) > period('split', batch=1)) is 8192 to 8192;
 # count(period('one', batch=1) > period('split', batch=1)) == 2 -->
-# 2. Only with 16384, and by little: matmuls grow with the samples, but so does the exchange.
+# 2. Only with 16384, and by little: the exchange grows with the samples, too.
 # <!-- so tensor_parallel: at(width=1024); gain = period('one') / period('split'); count(gain > 1) == 1; gain[16384] is
 # 1 to 1.3 -->
-# 3. The MLP: from 2048 samples on each GPU. The block: from 8, as it uses each weight in all 512 tokens. The recurrent layer: only
-#    with 512.
+# 3. The MLP: from 2048 samples on each GPU. The block: from 8, as a sample has 512 tokens. The recurrent layer: only with 512.
 # <!-- so data_parallel: at(bucket=25); pays = [first(keys(where(period('one', network=each), period('buckets',
 # network=each) < period('one', network=each)))) for each in ('MLP', 'transformer block', 'recurrent layer')];
 # pays['MLP'] is 2048 to 2048; pays['transformer block'] is 8 to 8; pays['recurrent layer'] is 512 to 512 -->
 #
 # </details>
 #
-# **Without two GPUs** choose *live on this CPU* above a figure of the notebook. Two processes, each with half of the cores, then play
-# GPUs, and exchange through *gloo*. An exchange hides only with four cores or more.
+# **Without two GPUs** choose *live on this CPU* above a figure: two processes then play GPUs.
 
 # %% tags=["explore"]
 one = {"width": 8192, "batch": 1}
@@ -229,12 +224,12 @@ claims("14")
 # %% [markdown] tags=["remember"]
 # ## Remember
 #
-# > **Rule.** Exchange at least 8 MiB per all-reduce: below, the call costs its fixed time, however few the bytes.
+# > **Rule.** Exchange at least 8 MiB per all-reduce: below, a call costs its fixed time, however few the bytes.
 # <!-- so collective: period('all-reduce', nbytes=least(8388608)) < 1.1 * kernel('all-reduce', nbytes=least(8388608));
 # period('all-reduce', nbytes=4194304) > 1.1 * kernel('all-reduce', nbytes=4194304); max(period('all-reduce',
 # nbytes=most(4194304))) < 1.2 * period('all-reduce', nbytes=8) -->
 #
-# - A small exchange costs a fixed time, nearly all of it the host's; a large one costs its bytes over the link's bandwidth.
+# - A small exchange costs a fixed time, most of it the host's; a large one costs its bytes over the link's bandwidth.
 # - Data parallelism exchanges gradients, tensor parallelism outputs: two GPUs pay where they set the pace and do much work per exchanged byte.
 # - An overlapped exchange slows compute: less time is gained than hidden.
 #
@@ -244,7 +239,7 @@ claims("14")
 # ## At work
 #
 # `torchrun --nproc-per-node 2 train.py` starts a process for each GPU, `NCCL_DEBUG=INFO` says what NCCL chose, and
-# [nccl-tests](https://github.com/NVIDIA/nccl-tests) measures the link. No measurement here uses more than two.
+# [nccl-tests](https://github.com/NVIDIA/nccl-tests) measures the link.
 #
 # ```python
 # import torch, torch.distributed as dist

@@ -15,7 +15,7 @@ from brrr.gpu.datasheet import hardware
 from brrr_course.experiments.bits import EXPERIMENT, LABELS, ORDINARY, PRECISIONS, TOKENS, WIDEST, cost
 from brrr_course.lessons.drawings import Dial, LessonDrawing
 
-GPU = hardware("h100")
+GPU = hardware("h200")
 SHOWN = ("float32", "tf32", "bf16", "fp8", "int8", "int4")
 ROOFS = {"fp32": "float32", "tf32": "TF32", "bf16": "bf16; weights in\nint8 or int4", "fp8": "fp8"}
 BADGE = f"DATASHEET {GPU.name}"
@@ -34,7 +34,7 @@ def limits(way: str, tokens: int) -> tuple[float, float]:
     """The seconds that its bytes take, and its FLOP, by the datasheet.
 
     >>> [f"{1e6 * each:.3g}" for each in limits("bf16", 1)]
-    ['40.1', '0.136']
+    ['28', '0.136']
     """
     made = of(way, tokens)
     return made.bytes / GPU.memory_bytes_per_s, made.flop / GPU.peak(PRECISIONS[way].peak)

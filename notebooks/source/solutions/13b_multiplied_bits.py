@@ -17,7 +17,7 @@ from brrr_course import check
 # are equal at a width of 9 · peak / bandwidth.
 
 # %% tags=["exercise:13b-width"]
-ridge = 989e12 / 3.35e12
+ridge = 989e12 / 4.8e12
 check("13b-width", width=9 * ridge, compiled_width=3 * ridge)
 
 # %% [markdown]
@@ -53,7 +53,7 @@ check("13b-scales", scales=scales)
 #
 # - *The guesses:* in the cells that compare, from the recording.
 # - *Compile the cast:* folded in the lesson.
-# - *How wide:* 2657, and compiled 886: bytes of the cast times FLOP/s over bytes/s. <!-- definition: the exercise -->
+# - *How wide:* 1854, and compiled 618: bytes of the cast times FLOP/s over bytes/s. <!-- definition: the exercise -->
 # - *Scales for fp8:* the largest number of each row of `a`, and of each column of `b`, over 448.
 #
 # **To discuss.** Where in a transformer would you not multiply in fp8, and how would you find out?

@@ -24,13 +24,13 @@ def test_scales_of_rows_and_columns_are_right_whatever_is_drawn() -> None:
 
 
 def test_a_point_moves_right_with_tokens_and_with_fewer_bits_up_to_the_roof_of_what_is_multiplied() -> None:
-    h100 = hardware("h100")
+    h200 = hardware("h200")
     along = [of("bf16", 2**power).arithmetic_intensity for power in range(15)]
     assert along == sorted(along) and along[0] == pytest.approx(1, rel=1e-3)
     bits = [of(way, 64).arithmetic_intensity for way in ("float32", "bf16", "fp8", "int4")]
     assert bits == sorted(bits)
     assert rate("int4", 1) / rate("bf16", 1) == pytest.approx(2 / (0.5 + 4 / 128), rel=0.01)
-    assert rate("int4", 16384) == pytest.approx(rate("bf16", 16384)) == pytest.approx(h100.peak("bf16"))
+    assert rate("int4", 16384) == pytest.approx(rate("bf16", 16384)) == pytest.approx(h200.peak("bf16"))
     assert rate("fp8", 16384) == pytest.approx(2 * rate("bf16", 16384), rel=1e-3)
     assert rate("tf32", 1) == rate("float32", 1) == pytest.approx(rate("bf16", 1) / 2, rel=1e-3)
 
