@@ -1,7 +1,7 @@
 """More and more blocks, and more and more loads on their way in each thread: when is the memory's latency hidden?
 
 Little's law: the bytes in flight are the bandwidth times the latency. A GPU with few blocks, or whose threads wait for
-each load before the next, asks for too few bytes at once: it is latency-bound, far below its bandwidth.
+each load before the next, asks for too few bytes at once: it is under-filled, far below its bandwidth.
 """
 
 from __future__ import annotations

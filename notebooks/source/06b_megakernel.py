@@ -107,7 +107,7 @@ timeline("mlp", variants=["graph", "megakernel"], at={"layers": 8, "batch": 16, 
 # ## How far from the floor?
 #
 # The dashed line is the least time by the datasheet: reading the weights once from memory, or the arithmetic, whichever takes
-# longer. Narrow layers stay far above it: they are [[latency-bound]]. On wide layers with many rows the library's matmul is faster.
+# longer. Narrow layers stay far above it: they leave the GPU [[under-filled]]. On wide layers with many rows the library's matmul is faster.
 #
 # **From which width does the one kernel no longer pay?** In this recording, up to batch 16 it beats every way of PyTorch at every
 # width. With 32 or 64 rows it loses to *max-autotune* at hidden 4096, with 128 rows from 2048 on.
@@ -196,10 +196,10 @@ claims("06b")
 #
 # - Between two kernels the GPU empties and fills again, even inside a graph.
 # - Inside one kernel blocks must wait for one another, and the cheapest wait is the one that is not needed.
-# - The floor is the weights' bytes or the arithmetic; what lies above it on narrow layers is latency.
+# - The floor is the weights' bytes or the arithmetic; what lies above it on narrow layers is the waiting of an under-filled GPU.
 #
 # Terms: [[CUDA Graph]], [[persistent kernel]], [[thread block]], [[multiprocessor]], [[shared memory]], [[L2]],
-# [[epilogue]], [[grid barrier]], [[latency-bound]].
+# [[epilogue]], [[grid barrier]], [[under-filled]].
 
 # %% [markdown] tags=["work"]
 # ## At work

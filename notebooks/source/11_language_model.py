@@ -34,7 +34,7 @@ g = guess("For one reader, PyTorch in eager mode takes ... for one token", unit=
 
 # %% tags=["run"]
 one = {"batch": 1, "context": 2048}
-parts = {"compute": "compute", "memory": "memory", "latency": "latency", "eager": "overhead"}
+parts = {"compute": "compute", "memory": "memory", "under-filled": "under-filled", "eager": "overhead"}
 ends = {"batch": (1, 256), "context": (128, 2048)}
 explore("decode", at=one, show={"stack": parts}, values=ends, unlock=g, title="Where does the time for one token go?")
 
@@ -54,7 +54,7 @@ compare(g, "decode", ["eager", "compile", "graph", "compile graph"], **one)
 # launches all of them at once. What is
 # <!-- so decode: at(context=2048); period('eager', batch=8) < 0.8 * period('eager', batch=2) -->
 # left are hundreds of short kernels. Between the matmuls stand norms, rotations, additions and copies, each too short to be limited by
-# anything but its own start and end: latency. The compiler fuses these into a few. (Without a graph, it still launches them one by one.)
+# anything but its own start and end: the GPU is under-filled. The compiler fuses these into a few. (Without a graph, it still launches them one by one.)
 # Then two fifths of the time are what reading the weights would take at the full bandwidth.
 # <!-- so decode: token = (bytes('graph', batch=1, context=8192) - bytes('graph', batch=1, context=2048)) / 6144;
 # weights = bytes('graph', batch=1, context=2048) - 2048 * token; weights / 4.8e12 / period('compile-graph', batch=1,
@@ -200,7 +200,7 @@ claims("11")
 # > **Rule.** Cut no prompt finer than 128 tokens: on an H200, they take a 1B model at most a fifth longer than one.
 # <!-- so prefill: period('graph', tokens=most(128)) / period('graph', tokens=1) <= 1.2 -->
 #
-# - One model has every regime: decode for one reader is overhead-bound in eager mode, and latency and memory share its time in a graph; with
+# - One model has every regime: decode for one reader is overhead-bound in eager mode, and *under-filled* and *memory* share its time in a graph; with
 #   many readers it is memory-bound; a long prefill is compute-bound.
 # - Readers served together share one reading of the weights; each brings its own keys and values.
 # - Beyond some number, tokens in the cache cost more than the weights; and they decide how many readers fit.

@@ -40,7 +40,7 @@ check("04b-mend", place=place)
 #
 # | | |
 # | --- | --- |
-# | Goal | Tell latency-bound from memory-bound; calculate the bytes that must be in flight; know when memory is faster than its datasheet (L2) and when it is many times slower (strides, sectors written in part). |
+# | Goal | Tell under-filled from memory-bound; calculate the bytes that must be in flight; know when memory is faster than its datasheet (L2) and when it is many times slower (strides, sectors written in part). |
 # | Minutes | 45 |
 # | Before | Lesson 04. A side road: the main road goes on without it. |
 # | Answers | [solutions/04b_caches.ipynb](../notebooks/solutions/04b_caches.ipynb) |
