@@ -141,8 +141,8 @@ def same(seconds: float) -> Estimate:
     return Estimate(seconds, seconds, seconds, 9)
 
 
-@pytest.mark.parametrize(("grown", "idle", "regime"), [(1.05, 0.8, "overhead-bound"),
-                                                       (1.9, 0.1, "scales with the work")])  # fmt: skip
+@pytest.mark.parametrize(("grown", "idle", "regime"), [(1.05, 0.8, "the host pays"),
+                                                       (1.9, 0.1, "grows with size")])  # fmt: skip
 def test_a_scaling_test_says_by_how_much_the_time_grew(grown: float, idle: float, regime: str) -> None:
     small, large = (Measurement(busy_s=same((1 - idle) * t), period_s=same(t)) for t in (1e-4, grown * 1e-4))
     found = Scaling(8, 2, small, large, 2.0, "LIVE")
