@@ -82,7 +82,7 @@ def by_littles_law(loads: int, hardware: Hardware | None, point: Point) -> float
 
 EXPERIMENT = Experiment(
     title="Blocks, and loads in flight",
-    question="How many bytes must be on their way for the memory to be busy?",
+    question="How many bytes must be on their way for the full bandwidth?",
     axes=(Axis("blocks", BLOCKS, label="blocks of 256 threads", quick=(1, 132, 1056, 8448)),),
     variants=tuple(
         Variant(f"loads-{n}", f"{name} in flight", "cuda", cache="cold", implementation=str(n), line=name)

@@ -31,8 +31,8 @@ Regime = Literal[
 
 MEANS: dict[Regime, str] = {
     "the host pays": "What a call costs before the work begins sets the time.",
-    "under-filled GPU": "The GPU works, but the batch does not fill all of it.",
-    "the weights set the pace": "The GPU works, mostly on reading what is the same for any batch, as weights are.",
+    "under-filled GPU": "The GPU is busy, but the batch does not fill all of it.",
+    "the weights set the pace": "The GPU is busy, mostly reading what is the same for any batch, as weights are.",
     "grows with size": "Compute or memory sets the time.",
     "between": "Part of the time grows with the work, part does not; try other batches.",
     "inconclusive: host or weights": "It reads hardly more for twice the batch, as a matmul of few rows does, so its "
@@ -117,7 +117,7 @@ class Scaling(Carded):
         took = f"{units.ratio(self.factor)} the batch takes {units.ratio(self.growth.median)} the time"
         title = f"{regime[0].upper()}{regime[1:].replace(': ', ', ')}: {took}."
         grown = f"Batch {self.batch} to {self.factor * self.batch}: {self.growth:x} the time{moved}."
-        shares = {} if idle is None else {"GPU working": 1 - idle, "GPU idle": idle}
+        shares = {} if idle is None else {"GPU busy": 1 - idle, "GPU idle": idle}
         accent = "overhead" if regime == "the host pays" else "unknown" if "inconclusive" in regime else "compute"
         return Card(title, [MEANS[regime], grown], shares, self.badge, accent=accent)
 

@@ -18,7 +18,7 @@ TITLES: dict[Highlight | None, str] = {
     None: "Host and GPU: what a program can wait for",
     "overhead": "Overhead-bound: the GPU waits for the next launch",
     "memory": "Memory-bound: the multiprocessors wait for the next bytes",
-    "compute": "Compute-bound: launches and bytes wait, compute is busy",
+    "compute": "Compute-bound: launches and bytes wait for the arithmetic",
     "under-filled": "Under-filled: too few warps to hide the waits",
 }
 STAGES: dict[Detail, str] = {

@@ -63,7 +63,7 @@ compare(g, "gemm", ["nn"], at=at, columns=(1, 32))
 # They do take longer than those bytes. With 32 columns the kernel reaches about a quarter of the memory's bandwidth, and about
 # <!-- so gemm: at(columns=32, size=2048, dtype='float32'); bytes('nn') / span('nn') / sheet('memory_bytes_per_s') is
 # 0.2 to 0.3; flop('nn') / span('nn') / sheet('fp32') is 0.2 to 0.3 -->
-# a quarter of the peak FLOP/s: the matrix is too skinny to keep the GPU busy.
+# a quarter of the peak FLOP/s: the matrix is too skinny to fill the GPU.
 #
 # </details>
 #

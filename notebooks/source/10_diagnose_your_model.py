@@ -178,7 +178,7 @@ explore(
     at=tiny,
     show={"y": "share", "x": "size"},
     lines=["driver", "busy", "peak"],
-    title="How busy is a GPU at 100 % utilisation?",
+    title="How much does a GPU do at 100 % utilisation?",
 )
 
 # %% [markdown] tags=["your-turn"]
@@ -223,7 +223,7 @@ claims("10")
 #
 # - A regime belongs to a step at one size, not to a model.
 # - Change one thing and measure, and you know: the host, the bytes, or the batch.
-# - Utilisation says that the GPU is busy; FLOP and bytes per second say how much it does.
+# - [[utilisation|Utilisation]] says that the GPU is [[busy]]; FLOP and bytes per second say how much it does.
 #
 # Terms: [[regime]], [[overhead-bound]], [[memory-bound]], [[compute-bound]], [[CUDA Graph]].
 
