@@ -327,7 +327,7 @@ class Measurement(Carded):
 
     def _card(self) -> Card:
         idle = self.idle_share
-        shares = {} if idle is None else {"GPU working": 1 - idle, "GPU idle": idle}
+        shares = {} if idle is None else {"GPU busy": 1 - idle, "GPU idle": idle}
         times = [(str(self.get(name) or "not measured"), what, name) for name, what in FIELDS.items()]
         clock = "" if self.sm_clock_hz is None else f", SM clock {units.quantity(self.sm_clock_hz, 'Hz')}"
         kernels = "" if self.kernels is None else f", kernels {self.kernels}"

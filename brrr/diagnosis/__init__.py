@@ -1,1 +1,1 @@
-"""Where a program's time goes and what would help: overhead, memory, compute, latency; live or from a trace."""
+"""Where a program's time goes, live or from a trace, and what would help."""

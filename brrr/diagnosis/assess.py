@@ -20,9 +20,9 @@ from brrr.roofline.peaks import MissingPeakError
 from brrr.roofline.prediction import GRAPH_GAIN
 from brrr.roofline.terms import OperatorTime, dtype_of
 
-Limit = Literal["memory", "compute", "latency", "unknown"]
-Regime = Literal["overhead", "memory", "compute", "latency", "unknown"]
-LIMITS: tuple[Limit, ...] = ("memory", "compute", "latency", "unknown")
+Limit = Literal["memory", "compute", "under-filled", "unknown"]
+Regime = Literal["overhead", "memory", "compute", "under-filled", "unknown"]
+LIMITS: tuple[Limit, ...] = ("memory", "compute", "under-filled", "unknown")
 
 ROOFED = 0.4
 """Work that needs less than this share of its time by the roofline is held up by something else.
@@ -165,7 +165,7 @@ def _limit(call: OperatorRun, time: OperatorTime | None, model: DeviceModel | No
     few = 0 < 2 * call.blocks <= sms and not call.name.endswith(OVER_THE_BATCH)
     moves = kind_of(call.operator.name) in MOVING
     if time is None or not time.known or not time.work_s:
-        return "latency" if few else "memory" if moves else "unknown"
+        return "under-filled" if few else "memory" if moves else "unknown"
     import torch
 
     assert call.cost is not None and model is not None
@@ -178,7 +178,7 @@ def _limit(call: OperatorRun, time: OperatorTime | None, model: DeviceModel | No
         return "memory"
     if time.work_s < near_s:
         if few or not model.is_gpu or took_s < SHORT * model.value("kernel.floor"):
-            return "latency"  # on a CPU also where others have the cores, or threads wait for each other
+            return "under-filled"  # on a CPU also where others have the cores, or threads wait for each other
         return "memory" if moves or (products and not product) else "compute"
     return "memory" if moves or time.memory_s >= time.compute_s else "compute"
 

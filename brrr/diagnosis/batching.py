@@ -81,7 +81,7 @@ def _fixed_s(found: Evidence, turns: Turns, picks: Sequence[Event]) -> float:
     On a CPU what dispatching takes: as long as slices, which do no work, under the same profiler.
     """
     if found.gpu:
-        small = [each for each in chain(*turns) if each.limit == "latency"]
+        small = [each for each in chain(*turns) if each.limit == "under-filled"]
         return sum(each.work_s - min(each.work_s, each.time.work_s if each.time else 0.0) for each in small)
     dispatch_s = median([each.end_ns - each.start_ns for each in picks] or [0]) / 1e9
     return sum(min(each.work_s, dispatch_s) for each in chain(*turns))

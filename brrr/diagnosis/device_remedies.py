@@ -147,7 +147,7 @@ def strided(found: Evidence) -> Remedy | None:
     saved_s, share_s = 0.0, 0.0
     for each in found.calls:
         waste = _waste(each.call.operator)
-        if waste > 1 and not (found.gpu and each.limit == "latency"):
+        if waste > 1 and not (found.gpu and each.limit == "under-filled"):
             least_s = max(each.work_s / waste, each.predicted_s or 0.0)
             saved_s, share_s = saved_s + max(0.0, each.work_s - least_s), share_s + each.work_s
     if not saved_s:

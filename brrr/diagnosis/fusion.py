@@ -35,7 +35,7 @@ def _of_step(found: Evidence, step: Sequence[Assessed]) -> tuple[float, float, f
     """Seconds now and fused, and what of the gain, in seconds and bytes, is due to computing again."""
     took_s = then_s = spared_s = nbytes = 0.0
     forward, backward = [], []  # type: list[Chain], list[Chain]
-    moving = [each for each in step if each.limit != "unknown" and not (found.gpu and each.limit == "latency")]
+    moving = [each for each in step if each.limit != "unknown" and not (found.gpu and each.limit == "under-filled")]
     for _, group in groupby(moving, key=_lane):
         for part in _attention_apart(list(group)):
             costs = [each.call.cost for each in part if each.call.cost is not None]

@@ -65,16 +65,16 @@ def graph(found: Evidence) -> Remedy | None:
 
 
 def batch(found: Evidence, mended: float = 1.0, batched: float = 1.0) -> Remedy | None:
-    """Twice the work for the same overhead, where host or latency is the limit.
+    """Twice the work for the same overhead, where the host or an under-filled GPU is the limit.
 
     Loading and copies grow with it, and so does what the host takes to make tensors of numbers.
 
     mended: what a remedy of the host's gains, which leaves that much less of the overhead. batched: what is gained by
     one call in place of a loop, whose turns grow in number.
     """
-    latency_s = found.shares.work_s.get("latency", 0.0) if found.gpu else 0.0
+    unfilled_s = found.shares.work_s.get("under-filled", 0.0) if found.gpu else 0.0
     loading_s = found.split.idle_s.get("data loading", 0.0) + found.flags.get("asleep_s", 0.0)
-    fixed_s = found.wall_s / batched - found.device_s + latency_s - loading_s - sum(_making_s(found))
+    fixed_s = found.wall_s / batched - found.device_s + unfilled_s - loading_s - sum(_making_s(found))
     if not found.split.busy_s or fixed_s < 0.3 * found.wall_s or all(each.call.cost is None for each in found.calls):
         return None  # a replayed CUDA Graph shows no operators, and its sizes are fixed
     why = f"{units.percent(fixed_s / found.wall_s)} of the time does not grow with the batch."

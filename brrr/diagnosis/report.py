@@ -147,7 +147,7 @@ class Diagnosis(Carded):
 
     @property
     def parts(self) -> dict[str, float]:
-        """Seconds per step by their cause: overhead, memory, compute, latency, unknown; they add up to `step_s`."""
+        """Seconds per step by cause: overhead, memory, compute, under-filled, unknown; they add up to `step_s`."""
         found: dict[str, float] = {"overhead": sum(self.shares.overhead_s.values())}
         found |= {str(limit): seconds for limit, seconds in self.shares.work_s.items()}
         return {name: seconds / self.steps for name, seconds in found.items() if seconds}
@@ -201,8 +201,8 @@ def _headline(found: Diagnosis, shares: Mapping[str, float]) -> str:
     why = {"overhead": f"Overhead-bound: without its overhead a step would be {gain} as fast",
            "memory": f"Memory-bound: {share} of a step goes to operators that memory limits",
            "compute": f"Compute-bound: {share} of a step goes to operators that arithmetic limits",
-           "latency": f"Latency-bound: {share} of a step goes to kernels too small to fill the device"
-           if found.shares.kernels else f"Far from both roofs for {share} of a step (latency): {FAR}"}  # fmt: skip
+           "under-filled": f"Under-filled: {share} of a step goes to kernels too small to fill the device"
+           if found.shares.kernels else f"Far from both roofs for {share} of a step (under-filled): {FAR}"}  # fmt: skip
     return f"{why.get(found.regime, 'What limits it is not known')}."
 
 

@@ -201,7 +201,7 @@ def _counted(fn: Callable[[], Any]) -> tuple[Cost | None, list[str]]:
 
 
 def _regime(found: Measurement, prediction: Prediction | None, notes: Sequence[str]) -> str:
-    """By the measured times first; between memory, compute and latency by the prediction."""
+    """By the measured times first; between memory, compute and under-filled by the prediction."""
     if "syncs" in found.flags:
         return "it waits for the device in each call"
     if found.host_bound:
@@ -213,6 +213,6 @@ def _regime(found: Measurement, prediction: Prediction | None, notes: Sequence[s
     busy = found.span_s or found.period_s or found.latency_s
     work_s = prediction.memory_s, prediction.compute_s
     far = busy is not None and max(work_s) * GRAPH_GAIN < HALF * busy.median
-    if far and prediction.bound in ("overhead", "latency"):
-        return f"{'latency' if found.span_s is not None else prediction.bound}-bound"
+    if far and prediction.bound in ("overhead", "under-filled"):
+        return "overhead-bound" if found.span_s is None and prediction.bound == "overhead" else "under-filled"
     return "memory-bound" if work_s[0] >= work_s[1] else "compute-bound"

@@ -230,7 +230,7 @@ def _mark(on: Axes, each: RooflinePoint, index: int) -> None:
 
 
 # ---------------------------------------------------------------------------------------------------------------------
-# `ridge_by_generation`: how much arithmetic a byte must bring to keep each GPU busy, by its datasheet.
+# `ridge_by_generation`: how much arithmetic a byte must bring for each GPU's peak, by its datasheet.
 
 GROUPS: Mapping[str, tuple[str, ...]] = {
     "stacked (HBM)": ("v100", "a100-40gb", "a100", "h100", "h200", "b200"),

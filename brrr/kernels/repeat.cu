@@ -11,7 +11,7 @@
 // neither fold two steps into one, nor fuse a multiplication with anything, nor drop a step.
 //
 // Each thread loads 16 bytes twice: with 2048 threads a multiprocessor, 64 KB are asked for at once, which is more than
-// the memory needs to be busy (see peaks.cu). Those 8 numbers (16 of a half type) are also independent chains, so that
+// the memory needs (see peaks.cu). Those 8 numbers (16 of a half type) are also independent chains, so that
 // the arithmetic units need not wait for the result before. Half types are widened to float32 and rounded once, at the
 // end, as a fusing compiler does. Both pointers must be multiples of 16 bytes; `in` and `out` may be the same memory.
 //

@@ -250,7 +250,7 @@ def predict(
     A kernel takes the longer of two times, that of its bytes and that of its arithmetic: the roofline of S. Williams,
     A. Waterman and D. Patterson (2009). Models of launches, streams, and the tiles and waves of matmuls are added,
     corrected by measured sweeps if the device was calibrated. A call counts as overhead-bound if a CUDA graph would
-    make it 1.3 times as fast, else as latency-bound if its bytes and FLOP take less than half of its time.
+    make it 1.3 times as fast, else as under-filled if its bytes and FLOP take less than half of its time.
     docs/predictor.md says how far the times are off.
     """
     _check(how, calls, dtype)

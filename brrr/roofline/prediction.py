@@ -21,7 +21,7 @@ _BOUND = {
     "overhead": ("overhead-bound", "without its overhead it would be {} as fast"),
     "memory": ("memory-bound", "its bytes take {} as long as its arithmetic"),
     "compute": ("compute-bound", "its arithmetic takes {} as long as its bytes"),
-    "latency": ("latency-bound", "at the roof of its bytes and arithmetic it would be {} as fast"),
+    "under-filled": ("under-filled", "at the roof of its bytes and arithmetic it would be {} as fast"),
     "balanced": ("balanced", "bytes and arithmetic differ by {}"), "unknown": ("what limits it is not known", ""),
 }  # fmt: skip
 """What limits it, and what its margin says."""
@@ -56,11 +56,11 @@ class Prediction(Carded):
     span_s, busy_s : float or None
         Seconds on the device, with and without the gaps between kernels; None on a CPU.
     bound : str
-        What limits it: "overhead" (the device waits for the host), "memory", "compute", "balanced", "latency" (the
-        device works, and reaches neither roof) or "unknown".
+        What limits it: "overhead" (the device waits for the host), "memory", "compute", "balanced", "under-filled"
+        (the device works, and reaches neither roof) or "unknown".
     margin : float
-        How clear `bound` is. For overhead and latency: `period_s` over the time of its bytes and arithmetic alone. For
-        the others: the factor by which the other resource could slow down before it became the limit.
+        How clear `bound` is. For "overhead" and "under-filled": `period_s` over the time of its bytes and arithmetic
+        alone. For the others: the factor by which the other resource could slow down before it became the limit.
     operators : tuple of OperatorTime
         The times of the kernels and calls one by one.
     cost : Cost
@@ -119,7 +119,7 @@ class Prediction(Carded):
         moving, computing = _limited(self.operators)
         busy_s = min(self.period_s, self.period_s - self.host_s if self.busy_s is None else self.busy_s)
         parts = {"overhead": self.period_s - busy_s, "memory": moving, "compute": computing}
-        parts["latency"] = busy_s - moving - computing
+        parts["under-filled"] = busy_s - moving - computing
         shares = {name: part / self.period_s for name, part in parts.items() if self.bound != "unknown" and part > 0}
         why = f": {_BOUND[self.bound][1].format(units.ratio(self.margin))}" * math.isfinite(self.margin)
         times = [(units.seconds(time), what) for name, what in FIELDS.items() if (time := getattr(self, name, None))]
@@ -154,9 +154,9 @@ def _row(each: OperatorTime, count: int) -> tuple[str, ...]:
 
 
 # ---------------------------------------------------------------------------------------------------------------------
-# What limits a piece of work: overhead, memory or compute, or the last two alike, or latency; and by how much.
+# What limits a piece of work: overhead, memory, compute, the last two alike, or an under-filled GPU; and by how much.
 
-Bound = Literal["overhead", "memory", "compute", "balanced", "latency", "unknown"]
+Bound = Literal["overhead", "memory", "compute", "balanced", "under-filled", "unknown"]
 
 RIDGE = 1.15
 """Memory and compute within 15 % of each other are balanced."""
@@ -170,13 +170,13 @@ def bound_of(times: Sequence[OperatorTime], period_s: float, alone_s: float) -> 
     """The bound and its margin.
 
     `alone_s` is the period of the same kernels without the host's part. Overhead it is where that gains 1.3x; else
-    latency, where bytes and FLOP take less than half of the time. The margin of both is the period over the time of
-    bytes and FLOP alone. Else each operator's time goes to what limits it, half and half within 15 % of its ridge, and
-    the larger sum is the bound. That margin is the factor by which the other resource could be slower.
+    under-filled, where bytes and FLOP take less than half of the time. The margin of both is the period over the time
+    of bytes and FLOP alone. Else each operator's time goes to what limits it, half and half within 15 % of its ridge,
+    and the larger sum is the bound. That margin is the factor by which the other resource could be slower.
     """
     work = sum(each.work_s for each in times)
     if (waits := period_s >= GRAPH_GAIN * alone_s) or work < WORK_SHARE * period_s:
-        return "overhead" if waits else "latency", period_s / work if work else float("inf")
+        return "overhead" if waits else "under-filled", period_s / work if work else float("inf")
     moving, computing = _limited(times)
     memory, compute = sum(each.memory_s for each in times), sum(each.compute_s for each in times)
     if max(moving, computing) <= RIDGE * min(moving, computing):

@@ -1,4 +1,4 @@
-"""A transformer block: which share of a step is overhead, memory, compute and latency, and which operators take it?
+"""A transformer block: which share of a step is overhead, memory, compute, under-filled; which operators take it?
 
 The shares of FLOP and of time by class of operator follow "Making Deep Learning Go Brrrr From First Principles", which
 measured them on BERT. A step is taken apart by `brrr.diagnose`. As a CUDA Graph the same kernels run without the host.
@@ -25,19 +25,19 @@ from brrr_course.experiments.checked import must_fit, relative
 from brrr_course.experiments.lazily import nn, torch
 from brrr_course.nouns.experiment import Axis, Experiment, Rate, Variant, Workload
 
-LIMITS = ("compute", "memory", "latency")
+LIMITS = ("compute", "memory", "under-filled")
 """What limits the device's work, in the order in which the lines add up; overhead comes last."""
 
 
 def limit_variants(shown: bool = True) -> tuple[Variant, ...]:
-    """A line for each limit: the seconds of a step's kernels up to it.
+    """A line for each limit: the seconds of a step's kernels up to it. The variants' names are those of the recordings.
 
     >>> [each.name for each in limit_variants()]
     ['to-compute', 'to-memory', 'to-latency']
     """
     return tuple(
-        Variant(f"to-{name}", name, "cuda", timer="own", field="busy_s", implementation=name, line=name, shown=shown)
-        for name in LIMITS
+        Variant(name, limit, "cuda", timer="own", field="busy_s", implementation=limit, line=limit, shown=shown)
+        for limit, name in zip(LIMITS, ("to-compute", "to-memory", "to-latency"), strict=True)
     )
 
 
@@ -85,7 +85,7 @@ def supports(variant: Variant, point: Point) -> bool:
 
 EXPERIMENT = Experiment(
     title="A transformer block's regimes",
-    question="Which share of a step is overhead, memory, compute and latency?",
+    question="Which share of a step is overhead, memory, compute and under-filled?",
     axes=(
         Axis("step", STEPS, label="step", scale="category", quick=(FORWARD,)),
         Axis("width", WIDTHS, label="width", quick=(256, 1024)),
@@ -181,9 +181,9 @@ def up_to(way: str) -> Sequence[str]:
 
 
 def limits_of(found: Diagnosis) -> dict[str, float]:
-    """Seconds of a step's kernels by limit; what nothing is known of counts as latency."""
+    """Seconds of a step's kernels by limit; what nothing is known of counts as under-filled."""
     limits = {name: found.parts.get(name, 0.0) for name in LIMITS}
-    limits["latency"] += found.parts.get("unknown", 0.0)
+    limits["under-filled"] += found.parts.get("unknown", 0.0)
     return limits
 
 
@@ -230,7 +230,7 @@ def _by_class(found: Diagnosis) -> tuple[dict[str, float], dict[str, Cost]]:
     for line in found.operators:
         name = CLASS_OF.get(line.kind, "other")
         seconds[name] += line.time_s / found.steps
-        for each in (name, line.limit if line.limit in LIMITS else "latency"):
+        for each in (name, line.limit if line.limit in LIMITS else "under-filled"):
             so_far = costs[each]
             costs[each] = Cost(so_far.flop + line.flop / found.steps, so_far.bytes + line.nbytes / found.steps)
     return seconds, costs

@@ -25,20 +25,20 @@ SCAN, NORM, LAYERS = (8, 2**20), (16384, 4096), (16, 8, 64)
 EAGER, GRAPH, HALF, DOUBLE = "eager", "graph", "half", "double"
 GAIN, FREE = 1.3, 1.15
 """From so many times as fast on a change counts; up to so much longer twice the batch is free."""
-REGIMES = ("overhead", "memory", "latency", "compute")
+REGIMES = ("overhead", "memory", "under-filled", "compute")
 
 
 def regime_of(eager: float, graph: float, half: float, double: float) -> str:
     """The regime by the times of the four measurements, in the order of the questions.
 
     >>> regime_of(10.0, 2.0, 2.0, 2.0), regime_of(2.0, 2.0, 1.0, 4.0), regime_of(2.0, 2.0, 2.0, 2.1)
-    ('overhead', 'memory', 'latency')
+    ('overhead', 'memory', 'under-filled')
     """
     if eager >= GAIN * graph:
         return "overhead"
     if graph >= GAIN * half:
         return "memory"
-    return "latency" if double <= FREE * graph else "compute"
+    return "under-filled" if double <= FREE * graph else "compute"
 
 
 def cost(variant: Variant, point: Point) -> Cost:

@@ -1,7 +1,7 @@
 """More and more blocks, and more and more loads on their way in each thread: when is the memory's latency hidden?
 
 Little's law: the bytes in flight are the bandwidth times the latency. A GPU with few blocks, or whose threads wait for
-each load before the next, asks for too few bytes at once: it is latency-bound, far below its bandwidth.
+each load before the next, asks for too few bytes at once: it is under-filled, far below its bandwidth.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ def by_littles_law(loads: int, hardware: Hardware | None, point: Point) -> float
 
 EXPERIMENT = Experiment(
     title="Blocks, and loads in flight",
-    question="How many bytes must be on their way for the memory to be busy?",
+    question="How many bytes must be on their way for the full bandwidth?",
     axes=(Axis("blocks", BLOCKS, label="blocks of 256 threads", quick=(1, 132, 1056, 8448)),),
     variants=tuple(
         Variant(f"loads-{n}", f"{name} in flight", "cuda", cache="cold", implementation=str(n), line=name)

@@ -66,7 +66,7 @@ EXPERIMENT = Experiment(
         Line("graph", "graph", "period_s", "the loop as a CUDA Graph"),
         Line("graph busy", "graph", "busy_s", "the GPU's work, as a CUDA Graph", shown=False),
         stand_in("host", "queue", "host_s", "submitting the orders"),
-        stand_in("busy", "queue", "kernel_s", "the worker: working"),
+        stand_in("busy", "queue", "kernel_s", "the worker: busy"),
         stand_in("period", "queue", "period_s", "the loop, CPU queue"),
     ),
     package=__name__,

@@ -73,9 +73,7 @@ EXPERIMENT = Experiment(
     axes=(Axis("batch", BATCHES, label="batch (rows of the input)", quick=(1, 64, 4096)),),
     variants=tuple(_variants()),
     field="period_s",
-    lines=tuple(
-        Line(f"{kind} busy", kind, "busy_s", f"{label}: the GPU working", shown=False) for kind, label in KINDS
-    ),
+    lines=tuple(Line(f"{kind} busy", kind, "busy_s", f"{label}: GPU busy", shown=False) for kind, label in KINDS),
     package=__name__,
     anchors=({"batch": 64},),
 )

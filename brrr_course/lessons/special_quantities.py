@@ -63,7 +63,7 @@ def regime(subject: Subject) -> Comparison:
     rows = [
         ("without the host, as a CUDA Graph", units.ratio(eager / graph), "overhead"),
         ("half the bytes", units.ratio(graph / half), "memory"),
-        ("twice the batch takes", units.ratio(double / graph), "latency"),
+        ("twice the batch takes", units.ratio(double / graph), "under-filled"),
     ]
     said = f"Program {model}: {subject.judged(regime_of(eager, graph, half, double))}."
     return subject.table(said, ("what is changed", "gain, or growth", "it would be"), rows)

@@ -1,7 +1,7 @@
-"""`scaling_test`: does twice the batch take twice as long, and if not, is it overhead?
+"""`scaling_test`: does twice the batch take twice as long, and if not, which of lesson 03's three causes is it?
 
 >>> scaling_test("scaling", 64, variant="gemm")  # doctest: +SKIP
-Not overhead, skinny GEMM: 2x the batch takes 1.04x the time.
+The weights set the pace: 2x the batch takes 1.04x the time.
 ...
 """
 
@@ -25,18 +25,18 @@ IDLE = 0.5
 """Where nothing better is known, a device that is idle for half of the time waits for its orders."""
 
 Regime = Literal[
-    "overhead-bound", "scales with the work", "between", "not overhead: skinny GEMM", "not overhead: device not full",
-    "inconclusive: skinny GEMM", "inconclusive: bytes unknown", "inconclusive: too noisy",
+    "the host pays", "under-filled GPU", "the weights set the pace", "grows with size", "between",
+    "inconclusive: host or weights", "inconclusive: bytes unknown", "inconclusive: too noisy",
 ]  # fmt: skip
 
 MEANS: dict[Regime, str] = {
-    "overhead-bound": "What a call costs before the work begins sets the time.",
-    "scales with the work": "Compute or memory sets the time.",
+    "the host pays": "What a call costs before the work begins sets the time.",
+    "under-filled GPU": "The GPU is busy, but the batch does not fill all of it.",
+    "the weights set the pace": "The GPU is busy, mostly reading what is the same for any batch, as weights are.",
+    "grows with size": "Compute or memory sets the time.",
     "between": "Part of the time grows with the work, part does not; try other batches.",
-    "not overhead: skinny GEMM": "The device works, mostly on reading what is the same for any batch, as weights are.",
-    "not overhead: device not full": "The device works, but the batch does not fill all of it.",
-    "inconclusive: skinny GEMM": "It reads hardly more for twice the batch, as a product with a small batch does, so "
-    "its time need not grow, overhead or not. Only the device's own times can tell.",
+    "inconclusive: host or weights": "It reads hardly more for twice the batch, as a matmul of few rows does, so its "
+    "time need not grow, whether the host pays or not. Only the device's own times can tell.",
     "inconclusive: bytes unknown": "Nothing is known of the bytes that it moves: give cost=, or torch tensors.",
     "inconclusive: too noisy": "The times vary too much to tell; give a larger budget_s=, or close other programs.",
 }
@@ -49,7 +49,7 @@ class Scaling(Carded):
     >>> from brrr.core.measurement import Estimate, Measurement
     >>> one, two = (Measurement(period_s=Estimate(t, t, t, 9)) for t in (1e-3, 2e-3))
     >>> Scaling(8, 2, one, two, 2.0).regime
-    'scales with the work'
+    'grows with size'
 
     `scaling_test` returns it; it prints as a sentence.
 
@@ -87,26 +87,26 @@ class Scaling(Carded):
 
     @property
     def regime(self) -> Regime:
-        """What sets the time at this batch, as "overhead-bound" or "scales with the work"."""
+        """What sets the time at this batch, in lesson 03's words: "the host pays" or "grows with size", say."""
         found = self.growth
         flat, proportional = self._grown(FLAT), self._grown(PROPORTIONAL)
         if found.low <= flat and found.high >= proportional:
             return "inconclusive: too noisy"
         if flat < found.median < proportional:
             return "between"
-        return "scales with the work" if found.median >= proportional else self._why_flat()
+        return "grows with size" if found.median >= proportional else self._why_flat()
 
     def _why_flat(self) -> Regime:
-        """The time hardly grew: overhead, unless the device was at work, or moves the same bytes anyway."""
+        """The time hardly grew: the host pays, unless the device was at work, or moves the same bytes anyway."""
         same_bytes = self.bytes_growth is not None and self.bytes_growth <= self._grown(FLAT)
         if self.idle_share is None:
             if self.bytes_growth is None:
                 return "inconclusive: bytes unknown"
-            return "inconclusive: skinny GEMM" if same_bytes else "overhead-bound"
+            return "inconclusive: host or weights" if same_bytes else "the host pays"
         waits = self.small.host_bound if self.small.host_bound is not None else self.idle_share >= IDLE
         if waits:
-            return "overhead-bound"
-        return "not overhead: skinny GEMM" if same_bytes else "not overhead: device not full"
+            return "the host pays"
+        return "the weights set the pace" if same_bytes else "under-filled GPU"
 
     def _grown(self, share: float) -> float:
         return 1 + share * (self.factor - 1)
@@ -117,8 +117,8 @@ class Scaling(Carded):
         took = f"{units.ratio(self.factor)} the batch takes {units.ratio(self.growth.median)} the time"
         title = f"{regime[0].upper()}{regime[1:].replace(': ', ', ')}: {took}."
         grown = f"Batch {self.batch} to {self.factor * self.batch}: {self.growth:x} the time{moved}."
-        shares = {} if idle is None else {"GPU working": 1 - idle, "GPU idle": idle}
-        accent = "overhead" if regime == "overhead-bound" else "unknown" if "inconclusive" in regime else "compute"
+        shares = {} if idle is None else {"GPU busy": 1 - idle, "GPU idle": idle}
+        accent = "overhead" if regime == "the host pays" else "unknown" if "inconclusive" in regime else "compute"
         return Card(title, [MEANS[regime], grown], shares, self.badge, accent=accent)
 
 
@@ -169,8 +169,9 @@ def scaling_test(
 
     Notes
     -----
-    A time that hardly grows is a sign of overhead, but no proof: a matmul of few rows with a large weight matrix reads
-    the same weights for any batch. So the test also compares the bytes, and on a GPU whether it waits for the host.
+    A time that hardly grows is a sign that the host pays, but no proof: a matmul of few rows with a large weight matrix
+    reads the same weights for any batch. So the test also compares the bytes, and on a GPU whether it waits for the
+    host.
 
     References
     ----------

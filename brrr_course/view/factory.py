@@ -11,15 +11,15 @@ if TYPE_CHECKING:
 
     from brrr.drawing.style import Picture
 
-Highlight = Literal["overhead", "memory", "compute", "latency"]
+Highlight = Literal["overhead", "memory", "compute", "under-filled"]
 Detail = Literal["gpu", "link", "dram", "l2", "sm"]
 
 TITLES: dict[Highlight | None, str] = {
     None: "Host and GPU: what a program can wait for",
     "overhead": "Overhead-bound: the GPU waits for the next launch",
     "memory": "Memory-bound: the multiprocessors wait for the next bytes",
-    "compute": "Compute-bound: launches and bytes wait, compute is busy",
-    "latency": "Latency-bound: too few warps to hide the waits",
+    "compute": "Compute-bound: launches and bytes wait for the arithmetic",
+    "under-filled": "Under-filled: too few warps to hide the waits",
 }
 STAGES: dict[Detail, str] = {
     "gpu": "On the left is the host: its CPU runs your Python and launches kernels. Each kernel launch costs host "
@@ -42,7 +42,7 @@ BROUGHT_OUT: dict[Highlight | None, str] = {
     "overhead": " Brought out: the CPU and the stream, with only one launch in it.",
     "memory": " Brought out: the GPU's memory, and the way from it to compute.",
     "compute": " Brought out: compute.",
-    "latency": " Brought out: the thread blocks; each SM has only one, with one warp, and the other places are empty.",
+    "under-filled": " Brought out: the thread blocks; each SM has only one, with one warp; its other places are empty.",
 }
 
 WIDE, HIGH = 760, 496  # places in the drawing are CSS pixels from its lower left corner
@@ -60,9 +60,9 @@ def factory(highlight: Highlight | None = None, *, detail: Detail = "gpu") -> Pi
 
     Parameters
     ----------
-    highlight : {"overhead", "memory", "compute", "latency"}, optional
-        What is highlighted. By default nothing. Latency shows in the warps; with less detail than "sm", "latency"
-        highlights compute.
+    highlight : {"overhead", "memory", "compute", "under-filled"}, optional
+        What is highlighted. By default nothing. An under-filled GPU shows in the warps; with less detail than "sm",
+        "under-filled" highlights compute.
     detail : {"gpu", "link", "dram", "l2", "sm"}
         How much is drawn; each level adds to the one before.
 
@@ -77,14 +77,14 @@ def factory(highlight: Highlight | None = None, *, detail: Detail = "gpu") -> Pi
         If a word is not one of these.
     """
     if highlight not in TITLES:
-        raise ArgumentError("factory", "highlight", highlight, "'overhead', 'memory', 'compute', 'latency' or None")
+        raise ArgumentError("factory", "highlight", highlight, f"one of {', '.join(map(repr, TITLES))}")
     if detail not in STAGES:
         raise ArgumentError("factory", "detail", detail, "'gpu', 'link', 'dram', 'l2' or 'sm'")
     from brrr.drawing import style
 
     shown = list(STAGES)[: list(STAGES).index(detail) + 1]
-    part = "compute" if highlight == "latency" and "sm" not in shown else highlight
-    lit = {name: 1.0 if part in (None, name) else 0.35 for name in ("overhead", "link", "memory", "compute", "latency")}
+    part = "compute" if highlight == "under-filled" and "sm" not in shown else highlight
+    lit = {name: 1.0 if part in (None, name) else 0.35 for name in ("link", *filter(None, TITLES))}
     drawn = style.figure(WIDE, HIGH)
     on = style.axes(drawn, left=0.0, bottom=0.0, right=1.0, top=1.0)
     on.set_xlim(0, WIDE)
@@ -93,8 +93,8 @@ def factory(highlight: Highlight | None = None, *, detail: Detail = "gpu") -> Pi
     _write(on, WIDE / 2, 474, TITLES[highlight], size=12.5, bold=True, at="center")
     _draw_gpu(on, lit["compute"], lit["memory"], shown)
     if "sm" in shown:
-        blocks = max(lit["compute"], lit["latency"])
-        _draw_multiprocessors(on, lit["compute"], blocks, (1, 0) if highlight == "latency" else (4, 4))
+        blocks = max(lit["compute"], lit["under-filled"])
+        _draw_multiprocessors(on, lit["compute"], blocks, (1, 0) if highlight == "under-filled" else (4, 4))
     _draw_host(on, lit["overhead"], foot=14 if "link" in shown else 236)
     # Where the GPU waits for the next launch, no other stands in the queue.
     _draw_stream(on, lit["overhead"], launches=1 if highlight == "overhead" else 3)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from brrr_course.view.scene import Scene
 
 Data = dict[str, Any]
-HUES = ("ink", "sky", "rose", "compute", "overhead", "latency")
+HUES = ("ink", "sky", "rose", "compute", "overhead", "under-filled")
 """Of lines that are no regime, in turn: the first three are no regime's, so that a figure of few lines borrows none."""
 MOST_ON = 3
 """Lines that are drawn at first, where more are shown."""

@@ -72,7 +72,7 @@ factory()
 # - **host overhead**: the host takes longer to launch a kernel than the GPU takes to run it;
 # - **memory bandwidth**: reading and writing the bytes takes longer than the arithmetic;
 # - **compute**: the arithmetic takes longer than the bytes;
-# - **latency**: each step waits for the one before it, and too little other work is under way to fill the wait.
+# - **under-filled GPU**: each step waits for the one before it, and too little other work is under way to fill the wait.
 
 # %% [markdown] tags=["explain", "yours"]
 # **Your explanation.** At size 1 there is a single multiplication to do. What does the GPU's time consist of? Double-click here and

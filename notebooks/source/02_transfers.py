@@ -128,7 +128,7 @@ compare(w, "nested_sine", lines, elements=2**24)
 # In the figure, the CPU's point at 65536 elements is an outlier of the recording: its neighbours take about a thousandth of that time.
 # <!-- so nested_sine: latency('cpu', elements=65536) / latency('cpu', elements=[32768, 100003]) is 500 to 2000 -->
 #
-# A **timeline** shows what was busy when: first with a new array, then with an existing one. (It is a run of its own, so its times
+# A **timeline** shows what ran when: first with a new array, then with an existing one. (It is a run of its own, so its times
 # differ from the figure's. The profiler also makes pauses longer. The random numbers are drawn before it begins; the article
 # traced that, too.) Between the two copies are the four sines, thin green lines. What would you make faster first?
 #

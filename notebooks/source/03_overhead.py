@@ -145,7 +145,7 @@ display(
 # In your own model, **double the batch**. If the time hardly grows, it is one of three things:
 #
 # - **The host pays**: the GPU is idle between kernels. A graph, compiling, or fewer operators help.
-# - **Under-filled GPU**: there is no gap, but a GPU's [[multiprocessor|multiprocessors]] share a kernel's
+# - **[[under-filled|Under-filled]] GPU**: there is no gap, but a GPU's [[multiprocessor|multiprocessors]] share a kernel's
 #   [[thread block|thread blocks]], and with too few of these, some are idle. Larger kernels help (lesson 04b).
 # - **The weights set the pace**: a skinny matmul ([[GEMM]]) has few rows, and reads a large weight matrix all the same. A few
 #   more rows are nearly free (lesson 07).

@@ -143,7 +143,7 @@ display(
 # - The **flat** roof is the peak. A point on it is compute-bound.
 # - They meet at the **ridge point**.
 #
-# If a point lies far below both roofs, something else sets its time: the host, latency, or a GPU that is not filled.
+# If a point lies far below both roofs, something else sets its time: the host, or an under-filled GPU.
 #
 # The point is the kernel above. Move the slider from 1 step to 512 and watch it climb. Then choose **FMAs** (fused multiply-adds,
 # `x * a + b`) in place of multiplications (MUL). Where does each bend? Why is the roof of MUL only half as high?

@@ -56,8 +56,8 @@ compare(g, "occupancy", ["one load", "eight loads"], blocks=(1, 132))
 # %% [markdown] tags=["explain"]
 # <details><summary>Our explanation</summary>
 #
-# A load takes hundreds of nanoseconds: its [[latency]]. One block asks for a little, waits, and asks again: it is
-# [[latency-bound]]. The other multiprocessors are idle, so more blocks run in the same time.
+# A load takes hundreds of nanoseconds: its [[latency]]. One block asks for a little, waits, and asks again: the GPU is
+# [[under-filled]]. The other multiprocessors are idle, so more blocks run in the same time.
 #
 # **Little's law**: bytes in flight = bandwidth × latency. One block with one load per thread has 256 × 4 bytes in flight. More
 # warps per multiprocessor ([[occupancy]]) or more loads per thread put more in flight, until the memory itself is the limit:
@@ -72,7 +72,7 @@ compare(g, "occupancy", ["one load", "eight loads"], blocks=(1, 132))
 # **The dents.** A multiprocessor holds eight of these small blocks. If all are full, one block more has to wait, and runs in a
 # [[wave]] of its own.
 #
-# So a time that is *flat with size* has three usual causes: [[host overhead]], a GPU that is not filled, or a matrix
+# So a time that is *flat with size* has three usual causes: [[host overhead]], an under-filled GPU, or a matrix
 # multiplication with few rows (lesson 07). A CUDA Graph removes only the first.
 #
 # </details>
@@ -208,7 +208,7 @@ claims("04b")
 # - Memory moves whole sectors, so let neighbouring threads use neighbouring numbers from an aligned start.
 # - What the next operator needs soon is cheaper while it is still in L2.
 #
-# Terms: [[multiprocessor]], [[thread block]], [[warp]], [[latency-bound]], [[Little's law]], [[occupancy]], [[coalesced access]],
+# Terms: [[multiprocessor]], [[thread block]], [[warp]], [[under-filled]], [[Little's law]], [[occupancy]], [[coalesced access]],
 # [[misaligned access]], [[L2]].
 
 # %% [markdown] tags=["work"]

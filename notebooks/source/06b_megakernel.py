@@ -126,7 +126,7 @@ timeline("mlp", variants=["graph", "megakernel"], at={"layers": 8, "batch": 16, 
 # ## How far from the floor?
 #
 # The dashed line is the least time by the datasheet: of reading the weights once, or of the arithmetic. Narrow layers
-# stay far above it: the GPU is under-filled.
+# stay far above it: the GPU is [[under-filled]].
 #
 # **From which width does the one kernel no longer pay?** Up to batch 16 it beats every way of PyTorch at every width. With 32 or 64 rows it loses to *max-autotune* at hidden 4096, with 128 rows from 2048 on.
 # <!-- so mlp: at(layers=8); best = fastest(period('module'), period('graph'), period('compile'),
@@ -218,10 +218,10 @@ claims("06b")
 #
 # - Between two kernels the GPU empties and fills again, even inside a graph.
 # - Inside one kernel blocks must wait for one another, and the cheapest wait is the one that is not needed.
-# - The floor is the weights' bytes or the arithmetic; what lies above it on narrow layers is waiting.
+# - The floor is the weights' bytes or the arithmetic; what lies above it on narrow layers is the waiting of an under-filled GPU.
 #
 # Terms: [[CUDA Graph]], [[persistent kernel]], [[thread block]], [[multiprocessor]], [[shared memory]], [[L2]],
-# [[epilogue]], [[grid barrier]].
+# [[epilogue]], [[grid barrier]], [[under-filled]].
 
 # %% [markdown] tags=["work"]
 # ## At work

@@ -9,8 +9,8 @@
 # %% [markdown] tags=["question"]
 # # 10 · What holds *your* model back?
 #
-# You have met four [[regime|regimes]]: [[overhead-bound|overhead]], [[memory-bound|memory]], [[compute-bound|compute]] and latency. A real
-# model has several at once. **Which one sets the pace of yours, how do you tell, and what helps?**
+# You have met four [[regime|regimes]]: [[overhead-bound|overhead]], [[memory-bound|memory]], [[compute-bound|compute]] and
+# [[under-filled]]. A real model has several at once. **Which one sets the pace of yours, how do you tell, and what helps?**
 #
 # You will be able to:
 #
@@ -75,15 +75,15 @@ compare(g, "block", of="classes")
 # The time of one block, forward, has four parts:
 #
 # - **overhead**: the GPU is idle and waits for the host;
-# - **latency**: a kernel waits for its own steps (00) and leaves most of the GPU empty, so twice the batch costs nothing;
+# - **under-filled**: a kernel waits for its own steps (00) and leaves most of the GPU empty, so twice the batch takes as long;
 # - **memory**: bytes set a kernel's pace;
 # - **compute**: arithmetic does.
 
 # %% tags=["guess"]
-s = guess("Width 256, one sequence: most of the step is", options=["overhead", "latency", "memory", "compute"])
+s = guess("Width 256, one sequence: most of the step is", options=["overhead", "under-filled", "memory", "compute"])
 
 # %% tags=["run"]
-parts = {"compute": "compute", "memory": "memory", "latency": "latency", "step": "overhead"}
+parts = {"compute": "compute", "memory": "memory", "under-filled": "under-filled", "step": "overhead"}
 explore(
     "block",
     at=at,
@@ -101,7 +101,7 @@ explore(
 # > max(busy('to-compute', batch=1), busy('to-memory', batch=1) - busy('to-compute', batch=1), busy('to-latency',
 # batch=1) - busy('to-memory', batch=1)); memory = busy('to-memory', batch=64) - busy('to-compute', batch=64); memory /
 # busy('to-compute', batch=64) is 0.9 to 1.1; overhead[64] < 0.1 * memory -->
-# and latency is left.
+# and *under-filled* is left.
 # <!-- so block: at(step='forward, as a graph', width=256, batch=1); latency_s = busy('to-latency') - busy('to-memory');
 # latency_s > max(busy('to-compute'), busy('to-memory') - busy('to-compute'), period('step') - busy('to-latency')) -->
 #
@@ -111,25 +111,25 @@ explore(
 # | --- | --- | --- | --- |
 # | the GPU is idle between kernels; a larger size takes as long | overhead | a [[CUDA Graph]] is faster | that graph, by hand or `mode="reduce-overhead"`, larger batch, no `.item()` |
 # | near the peak bandwidth, far below the peak FLOP/s | [[memory-bound]] | half the bytes are faster | `torch.compile`, bfloat16, `scaled_dot_product_attention` |
-# | far below both, but the GPU is busy | latency | twice the batch costs nothing; else compute | larger batch, fewer and larger kernels |
+# | far below both, but the GPU is busy | under-filled | twice the batch costs nothing; else compute | larger batch, fewer and larger kernels |
 # | near the peak FLOP/s of its type | [[compute-bound]] | only fewer FLOP are faster | tensor cores: bfloat16, `set_float32_matmul_precision` |
 # | one size is slow, its neighbour is fast | a bad shape | one column more or less | [[padding]] |
 #
-# A skinny matmul passes the latency test too, so test memory before latency.
+# A skinny matmul passes the test of *under-filled* too, so test memory first.
 
 # %% [markdown] tags=["guess"]
 # ## Guess: three programs
 #
 # Change one thing and measure again. Four runs: as it is; as a CUDA Graph; as a graph with half the bytes and as many
 # FLOP (yours: `.bfloat16()`); as a graph with a doubled batch. Is the graph a third
-# faster? Overhead. Then compare with the graph: are half the bytes that much faster? Memory. Is twice the batch (nearly) free? Latency.
+# faster? Overhead. Then compare with the graph: are half the bytes that much faster? Memory. Is twice the batch (nearly) free? Under-filled.
 # Otherwise, compute.
 #
 # Program A takes cumulative sums of 8 rows of a million numbers, one thread block per row. B takes layer norms of 16384 rows of 4096
 # numbers. C is 16 layers of width 64 on 8 samples. Guess C last.
 
 # %% tags=["guess"]
-limits = ["overhead", "memory", "latency", "compute"]
+limits = ["overhead", "memory", "under-filled", "compute"]
 a = guess("Program A is limited by", options=limits)
 b = guess("Program B is limited by", options=limits)
 c = guess("Program C is limited by", options=limits)
@@ -174,7 +174,7 @@ explore(
     at=tiny,
     show={"y": "share", "x": "size"},
     lines=["driver", "busy", "peak"],
-    title="How busy is a GPU at 100 % utilisation?",
+    title="How much does a GPU do at 100 % utilisation?",
 )
 
 # %% [markdown] tags=["your-turn"]
@@ -218,7 +218,7 @@ claims("10")
 #
 # - A regime belongs to a step at one size, not to a model.
 # - Change one thing and measure: the host, the bytes, or the batch.
-# - The driver's utilisation says that a kernel runs; FLOP and bytes per second say how much it does.
+# - [[utilisation|Utilisation]] says that the GPU is [[busy]]; FLOP and bytes per second say how much it does.
 #
 # Terms: [[regime]], [[overhead-bound]], [[memory-bound]], [[compute-bound]], [[CUDA Graph]].
 

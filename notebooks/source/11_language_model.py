@@ -35,7 +35,7 @@ g = guess("For one reader, PyTorch in eager mode takes ... for one token", unit=
 
 # %% tags=["run"]
 one = {"batch": 1, "context": 2048}
-parts = {"compute": "compute", "memory": "memory", "latency": "under-filled", "eager": "overhead"}
+parts = {"compute": "compute", "memory": "memory", "under-filled": "under-filled", "eager": "overhead"}
 ends = {"batch": (1, 256), "context": (128, 2048)}
 explore("decode", at=one, show={"stack": parts}, values=ends, unlock=g, title="Where does the time for one token go?")
 

@@ -90,13 +90,13 @@ def test_the_gain_without_overhead_is_that_of_the_table(overhead: float) -> None
     assert len(replace(found, problems=("it has no end", "nor a start"))._card().lines) == 4
 
 
-@pytest.mark.parametrize("regime", ["memory", "compute", "latency"])
+@pytest.mark.parametrize("regime", ["memory", "compute", "under-filled"])
 def test_a_limit_is_told_with_its_share_of_a_step(regime: Regime) -> None:
-    others = {"memory", "compute", "latency"} - {regime}
+    others = {"memory", "compute", "under-filled"} - {regime}
     found = diagnosed(regime, 0.1, **{regime: 0.6}, **dict.fromkeys(others, 0.15))
     first, shares, *rest = repr(found).splitlines()
-    assert first.startswith(f"{regime.capitalize()}-bound: 60 % of a step") and f"{regime} 60 %" in shares
-    assert not any("largest" in line for line in rest)
+    assert first.startswith(f"{regime.capitalize()}-bound: 60 % of a step".replace("filled-bound", "filled"))
+    assert f"{regime} 60 %" in shares and not any("largest" in line for line in rest)
     doubtful = repr(diagnosed(regime, 0.4, **{regime: 0.35}, **dict.fromkeys(others, 0.125)))
     assert "Overhead is the largest part, but counts as the limit from a gain of 1.3x on." in doubtful
     assert repr(diagnosed("unknown", 0.1, unknown=0.9)).startswith("What limits it is not known.\n")
@@ -141,8 +141,8 @@ def same(seconds: float) -> Estimate:
     return Estimate(seconds, seconds, seconds, 9)
 
 
-@pytest.mark.parametrize(("grown", "idle", "regime"), [(1.05, 0.8, "overhead-bound"),
-                                                       (1.9, 0.1, "scales with the work")])  # fmt: skip
+@pytest.mark.parametrize(("grown", "idle", "regime"), [(1.05, 0.8, "the host pays"),
+                                                       (1.9, 0.1, "grows with size")])  # fmt: skip
 def test_a_scaling_test_says_by_how_much_the_time_grew(grown: float, idle: float, regime: str) -> None:
     small, large = (Measurement(busy_s=same((1 - idle) * t), period_s=same(t)) for t in (1e-4, grown * 1e-4))
     found = Scaling(8, 2, small, large, 2.0, "LIVE")

@@ -136,7 +136,7 @@ def test_details_tell_the_clock_the_kernels_and_the_memory() -> None:
         busy_s=same(1e-6), period_s=same(4e-6),
     ).details()  # fmt: skip
     assert "cold cache, SM clock 1 GHz, kernels 3\nmemory 2 MB at most" in full
-    assert "flags: nan, syncs\nnote: so it is" in full and "GPU working 25 %, GPU idle 75 %" in full
+    assert "flags: nan, syncs\nnote: so it is" in full and "GPU busy 25 %, GPU idle 75 %" in full
     for name, said in (("busy_s", "1 µs"), ("period_s", "4 µs"), ("span_s", "not measured")):
         (line,) = (each for each in full.splitlines() if each.endswith(name))
         assert line.startswith(said), line

@@ -55,9 +55,9 @@ def roof_s(known: OperatorCost, model: Any = H200) -> tuple[float, float]:
 def test_few_blocks_are_those_of_which_twice_as_many_still_had_a_multiprocessor_each(blocks: int, few: bool) -> None:
     """The H200 has 132; the call takes long, and needs little of it by the roofline."""
     assert H200.sm_count == 132
-    assert limit(ran("add", SMALL_ADD, 50 * SHORTEST_S, blocks)) == ("latency" if few else "compute")
-    assert limit(ran("mylib", None, 1e-3, blocks)) == ("latency" if few else "unknown")
-    assert limit(ran("copy_", None, 1e-3, blocks)) == ("latency" if few else "memory")
+    assert limit(ran("add", SMALL_ADD, 50 * SHORTEST_S, blocks)) == ("under-filled" if few else "compute")
+    assert limit(ran("mylib", None, 1e-3, blocks)) == ("under-filled" if few else "unknown")
+    assert limit(ran("copy_", None, 1e-3, blocks)) == ("under-filled" if few else "memory")
     assert limit(ran("native_batch_norm", None, 1e-3, blocks)) == "unknown", "a block for each channel"
     assert limit(ran("mylib", None, 1e-3, blocks), model=replace(H200, sm_count=None)) == "unknown"
     assert limit(ran("mylib", None, 1e-3, blocks), model=None) == "unknown"
@@ -71,7 +71,7 @@ def test_the_longest_kernel_s_blocks_count() -> None:
     assert call.blocks == ENOUGH and replace(call, kernels=[]).blocks == 0
 
 
-@pytest.mark.parametrize(("times", "found"), [(0.99, "latency"), (1.01, "compute")])
+@pytest.mark.parametrize(("times", "found"), [(0.99, "under-filled"), (1.01, "compute")])
 def test_a_kernel_that_ends_before_it_is_under_way_is_short_of_eight_empty_ones(times: float, found: str) -> None:
     assert limit(ran("add", SMALL_ADD, times * SHORTEST_S)) == found
     assert roof_s(SMALL_ADD)[0] < 0.4 * SHORTEST_S, "or it is memory's"
@@ -96,7 +96,7 @@ def test_a_product_of_few_rows_waits_for_its_weights() -> None:
     assert memory_s > roof_s(SKINNY)[1], "its bytes come from the memory, whatever the cache holds"
     assert limit(ran("mm", SKINNY, memory_s / (SHARE + 0.01))) == "memory"
     assert limit(ran("mm", SKINNY, memory_s / (SHARE - 0.01))) == "compute"
-    assert limit(ran("mm", SKINNY, memory_s / (SHARE - 0.01), blocks=4)) == "latency"
+    assert limit(ran("mm", SKINNY, memory_s / (SHARE - 0.01), blocks=4)) == "under-filled"
 
 
 def test_what_only_moves_is_memory_however_slow_it_is() -> None:
@@ -153,9 +153,9 @@ def test_overhead_is_where_the_device_alone_would_be_faster_by_a_factor_of_1_3(f
     assert regime_of(Shares(1.0, {}, {}, 0), 1, H200) == "overhead", "nothing ran"
 
 
-@pytest.mark.parametrize(("unknown", "regime"), [(0.49, "latency"), (0.5, "latency"), (0.51, "unknown")])
+@pytest.mark.parametrize(("unknown", "regime"), [(0.49, "under-filled"), (0.5, "under-filled"), (0.51, "unknown")])
 def test_unknown_is_where_more_than_half_of_the_work_is(unknown: float, regime: str) -> None:
-    work: Any = {"unknown": unknown, "latency": 0.6 * (1 - unknown), "memory": 0.4 * (1 - unknown)}
+    work: Any = {"unknown": unknown, "under-filled": 0.6 * (1 - unknown), "memory": 0.4 * (1 - unknown)}
     assert regime_of(Shares(1.0, {}, work, 1), 1, None) == regime
 
 
@@ -175,7 +175,7 @@ SEEN: dict[str, tuple[OperatorCost, float, float]] = {
 
 def told() -> dict[str, str]:
     """What it is by the lesson's table, by what one sees; without what is no regime."""
-    row = r"^# \| (.+?) \| (?:\[\[)?(overhead|memory|latency|compute)"
+    row = r"^# \| (.+?) \| (?:\[\[)?(overhead|memory|under-filled|compute)"
     return dict(re.findall(row, (ROOT / LESSON).read_text("utf-8"), re.M))
 
 
@@ -190,10 +190,10 @@ def test_a_verdict_is_what_the_lesson_s_table_says(seen: str, model: Any, monkey
     wall_s = slower * calls[0].work_s
     parts = shares(Split(wall_s, calls[0].work_s, 0.0, {"Python": wall_s - calls[0].work_s}, {}), calls)
     found = Diagnosis("here", "live", 1, wall_s, regime_of(parts, 1, model), parts, ())
-    far = not model.is_gpu and told()[seen] == "latency"
+    far = not model.is_gpu and told()[seen] == "under-filled"
     assert found.regime == told()[seen]
-    assert str(found).startswith("Far from both roofs for 100 % of" if far else f"{found.regime.title()}-bound: ")
-    assert (FAR in str(found)) == far
+    said = "Far from both roofs for 100 % of" if far else f"{found.regime.capitalize()}-bound: "
+    assert str(found).startswith(said.replace("filled-bound", "filled")) and (FAR in str(found)) == far
 
 
 @pytest.mark.parametrize(("threads", "least"), [(1, ALONE), (2, 2 * ALONE), (4, NEAR), (64, NEAR)])
@@ -207,7 +207,7 @@ def test_on_a_cpu_nothing_is_a_roof_s_that_it_does_not_come_near(
     for name in ("op", "index", "copy_"):
         calls = [replace(ran(name, known, each), kernels=[]) for each in took_s]
         far, near = assess([*calls, ran("mm", PRODUCT, 1.0)], CPU)[:2]
-        assert far.limit == "latency" != near.limit and assess(calls, CPU)[0].limit == "latency"
+        assert far.limit == "under-filled" != near.limit and assess(calls, CPU)[0].limit == "under-filled"
 
 
 def test_what_helps_a_cpu_far_from_its_roofs_is_not_a_larger_batch(tmp_path: Any) -> None:
@@ -218,7 +218,7 @@ def test_what_helps_a_cpu_far_from_its_roofs_is_not_a_larger_batch(tmp_path: Any
         made._add("cpu_op", "aten::relu", made.now, 16e3, **gaps)
         made.host(16.1e3)
     found = diagnose_trace(made.write(tmp_path / "trace.json"), CPU.hardware)
-    assert found.regime == "latency" and {"contiguous", "fusion"} <= gains(found).keys()
+    assert found.regime == "under-filled" and {"contiguous", "fusion"} <= gains(found).keys()
     assert "larger batch" not in found.details() and "brrr calibrate --device cpu measures it" in found.details()
 
 

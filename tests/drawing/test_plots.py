@@ -127,7 +127,7 @@ def picture(part: Highlight | None, stage: Detail) -> style.Picture:
 
 def test_a_picture_tells_its_title_and_what_is_brought_out_and_each_stage_adds_to_the_one_before() -> None:
     for part in TITLES:
-        for brought, stage in ((part, "sm"), ("compute" if part == "latency" else part, "gpu")):
+        for brought, stage in ((part, "sm"), ("compute" if part == "under-filled" else part, "gpu")):
             made = picture(part, stage)  # type: ignore[arg-type]
             assert made.alt.startswith(f"{TITLES[part]}. ") and made.alt.endswith(BROUGHT_OUT[brought])
             assert Image.open(BytesIO(made.png)).size[0] == style.WIDTH * style.SHARP
@@ -175,7 +175,7 @@ def test_the_factory_s_text_can_be_read(part: Highlight | None, stage: Detail, m
             assert apart or inside, words
 
 
-def test_the_latency_bound_factory_has_few_warps() -> None:
+def test_the_under_filled_factory_has_few_warps() -> None:
     """Where multiprocessors are drawn, one warp stands where the others have eight; before, compute is brought out."""
 
     def warps(part: Highlight | None) -> int:
@@ -185,8 +185,8 @@ def test_the_latency_bound_factory_has_few_warps() -> None:
             factory(part, detail="sm")
         return seen.count("warp")
 
-    assert warps("latency") == 1
-    assert {warps(part) for part in TITLES if part != "latency"} == {8}
+    assert warps("under-filled") == 1
+    assert {warps(part) for part in TITLES if part != "under-filled"} == {8}
 
 
 def _luminance(colour: str | tuple[float, ...]) -> float:

@@ -155,14 +155,14 @@ def test_the_tests_verdicts_where_the_truth_is_known() -> None:
         x = torch.randn(batch, 8192, device="cuda")
         return lambda: x @ weights
 
-    wanted = ((tiny, 4, "overhead-bound"), (large, 65536, "scales with the work"))
+    wanted = ((tiny, 4, "the host pays"), (large, 65536, "grows with size"))
     for make, batch, regime in wanted:
         found = scaling_test(make, batch, device="cuda")
         print(found)
         assert found.regime == regime
     found = scaling_test(skinny, 4, device="cuda")
     print(found)
-    assert found.regime != "overhead-bound" and found.idle_share is not None and found.idle_share < 0.5
+    assert found.regime != "the host pays" and found.idle_share is not None and found.idle_share < 0.5
 
 
 def test_the_chatty_loop_on_the_gpu(monkeypatch: pytest.MonkeyPatch) -> None:

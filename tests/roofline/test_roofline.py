@@ -366,7 +366,7 @@ def test_a_graph_that_gains_is_overhead() -> None:
 def test_a_graph_is_overhead_where_the_device_waits_for_its_replay() -> None:
     """Fifty tiny kernels take the device longer than the host takes to replay them; one does not."""
     many, one = (predict(work(*[pointwise(4e3)] * count), device=gpu(), how="graph") for count in (50, 1))
-    assert (many.bound, one.bound) == ("latency", "overhead")
+    assert (many.bound, one.bound) == ("under-filled", "overhead")
     assert many.margin == pytest.approx(many.period_s / many.memory_s)
 
 
@@ -388,8 +388,8 @@ def test_overhead_is_said_only_where_the_device_waits(name: str, rows: int, devi
     assert eager.bound != "overhead" or waits, (eager, graph)
     idle_s = eager.period_s - min(eager.busy_s or 0.0, eager.period_s)
     assert eager._card().shares.get("overhead", 0.0) == pytest.approx(idle_s / eager.period_s)
-    if eager.bound == "latency":
-        assert "latency-bound" in str(eager) and eager.memory_s + eager.compute_s < eager.period_s
+    if eager.bound == "under-filled":
+        assert "under-filled" in str(eager) and eager.memory_s + eager.compute_s < eager.period_s
 
 
 # On a CPU

@@ -164,12 +164,12 @@ def test_a_faster_cache_and_unit_never_take_longer(made: Matmul, factor: int) ->
 
 @given(st.lists(st.tuples(times, times), min_size=1, max_size=8), st.floats(0, 1e-2), st.floats(0, 1e-2))
 def test_bounds_are_one_of_five_with_a_margin(found: list[tuple[float, float]], host_s: float, held_s: float) -> None:
-    """Overhead is what the host adds, and latency what holds the device up: neither is ever taken for the other."""
+    """Overhead is what the host adds, under-filled what holds the device up: neither is ever taken for the other."""
     chain = [OperatorTime("op", 0.0, memory, compute, max(memory, compute)) for memory, compute in found]
     work_s = sum(each.work_s for each in chain)
     period = work_s + held_s + host_s
     bound, margin = bound_of(chain, period, work_s + held_s)
     assert margin >= 1 and (bound == "overhead") == (period >= GRAPH_GAIN * (work_s + held_s))
-    assert bound == "overhead" or (bound == "latency") == (work_s < period / 2)
+    assert bound == "overhead" or (bound == "under-filled") == (work_s < period / 2)
     if bound == "balanced" and len(found) > 1:
         assert margin <= RIDGE * (1 + 1e-9)

@@ -96,10 +96,10 @@ def test_bytes_and_flop_alone_take_no_longer_than_the_kernel() -> None:
     assert max(after.memory_s, after.compute_s) < (after.busy_s or 0.0)
 
 
-def test_what_holds_a_kernel_up_beyond_its_bytes_is_latency() -> None:
+def test_what_holds_a_kernel_up_beyond_its_bytes_is_under_filled() -> None:
     calls = [rows_sum(lines, length) for lines in (16, 1024, 65536) for length in (64, 1024)]
     plain, slow = (predict(work(calls[-1]), device=peaks) for peaks in (with_cache(), swept(3.0, *calls)))
-    assert (plain.bound, slow.bound) == ("memory", "latency")
+    assert (plain.bound, slow.bound) == ("memory", "under-filled")
 
 
 def test_neighbours_tell_and_strangers_do_not() -> None:

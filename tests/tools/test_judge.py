@@ -269,7 +269,7 @@ COUNTS = {
     (H100, "programs", diagnosis.NEAR_PRINTED): "over the step's time at the diagnosis | | {} of {} |",
     (H200, "workloads", diagnosis.RIGHT): "| regime, 65 workloads | {} of {} | wanted 62;",
     (H200, "unseen", diagnosis.RIGHT): "judged once, at the end | {} of {} | wanted 34 |",
-    (H200, "underfilled", diagnosis.RIGHT): "called none of the others latency | {} of {} |",
+    (H200, "underfilled", diagnosis.RIGHT): "called none of the others under-filled | {} of {} |",
     (H200, "faults", diagnosis.RIGHT): "nothing advised for 5 healthy programs | {} of {} | wanted 22;",
     (H200, "faults", diagnosis.GAIN): "of the 20 faults | {} of {} | wanted 13;",
     (H200, "again faults", diagnosis.RIGHT): "on machines with a slower host: the remedy | {} of {} |",

@@ -27,7 +27,7 @@ DEVICE, LOOP = "on the device", "in a loop"
 HOST, SHEET = "in a loop, at the host's speed", "on the device, by its datasheet"
 BOUND, KNOWN, BELOW = "the bound", "known", "what is unknown has a lower bound"
 TWINS: Mapping[Changed, str] = {"bytes": "other-bytes", "flop": "other-flop"}
-NEITHER = {"latency": "overhead"}
+NEITHER = {"under-filled": "overhead"}
 """To the interventions all that neither bytes nor FLOP limit is overhead."""
 
 

@@ -21,7 +21,7 @@ CASES: dict[str, tuple[float, float, float, float]] = {
 
 @exercise("10-regime")
 def regime(regime: Any) -> str:
-    """`regime(eager, graph, half, double)` returns "overhead", "memory", "latency" or "compute"."""
+    """`regime(eager, graph, half, double)` returns "overhead", "memory", "under-filled" or "compute"."""
     for case, four in CASES.items():
         found, right = ask(regime, *four), regime_of(*four)
         if found not in REGIMES:

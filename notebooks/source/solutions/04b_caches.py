@@ -40,7 +40,7 @@ check("04b-mend", place=place)
 #
 # | | |
 # | --- | --- |
-# | Goal | Tell latency-bound from memory-bound; calculate the bytes that must be in flight; know when memory is faster than its datasheet (L2) and when it is many times slower (strides, sectors written in part). |
+# | Goal | Tell under-filled from memory-bound; calculate the bytes that must be in flight; know when memory is faster than its datasheet (L2) and when it is many times slower (strides, sectors written in part). |
 # | Minutes | 45 |
 # | Before | Lesson 04. A side road: the main road goes on without it. |
 # | Answers | [solutions/04b_caches.ipynb](../notebooks/solutions/04b_caches.ipynb) |
@@ -64,7 +64,7 @@ check("04b-mend", place=place)
 # - *Misaligned access:* reads do not mind, writes do, and a write whose warps begin with a sector does not. The last one is the proof
 #   of the explanation: it changes nothing but which threads are idle.
 # - *How many loads in flight:* bandwidth times latency, 1.92 MB; over 132 multiprocessors, 2048 threads and 4 bytes that is 1.8,
-#   so 2. The measured line for two loads ends a little below the bandwidth, since loads take longer when the memory is busy.
+#   so 2. The measured line for two loads ends a little below the bandwidth, since loads take longer when more of them are in flight.
 #   <!-- definition: the exercise -->
 # - *Let neighbours read neighbours:* `return step * 32 + thread`. Any order is right in which each step reads 32 numbers of four whole
 #   sectors and every number is read once.

@@ -33,7 +33,7 @@ def regime(eager, graph, half, double):
         return "overhead"
     if graph >= 1.3 * half:
         return "memory"
-    return "latency" if double <= 1.15 * graph else "compute"
+    return "under-filled" if double <= 1.15 * graph else "compute"
 
 
 check("10-regime", regime=regime)
@@ -43,7 +43,7 @@ check("10-regime", regime=regime)
 #
 # | | |
 # | --- | --- |
-# | Goal | Take a step apart by overhead, latency, memory and compute; find a regime by changing one thing; choose the remedy; tell utilisation from work. |
+# | Goal | Take a step apart by overhead, under-filled, memory and compute; find a regime by changing one thing; choose the remedy; tell utilisation from work. |
 # | Minutes | 40 |
 # | Before | Lessons 03, 04, 05 and 07. |
 # | Answers | [solutions/10_diagnose_your_model.ipynb](../notebooks/solutions/10_diagnose_your_model.ipynb) |
@@ -59,7 +59,7 @@ check("10-regime", regime=regime)
 #
 # **Answers**
 #
-# - *The guesses:* in the cells that compare, from the data shown there. The smallest step is overhead; A latency, B memory, C overhead.
+# - *The guesses:* in the cells that compare, from the data shown there. The smallest step is overhead; A under-filled, B memory, C overhead.
 # - *Utilisation:* launched one by one, small matmuls leave gaps, and the driver sees these; the sentence that it is always full fails. In a
 #   CUDA Graph it is almost full, at a small part of the peak.
 # - *How far from the peak:* 72 w² FLOP for each token, 618 GFLOP; 0.30 of the peak; 2.5 times as fast if only the matmuls remained.

@@ -21,13 +21,13 @@ def test_the_table_of_classes_adds_up() -> None:
 def test_without_a_gpu_nothing_is_compared() -> None:
     asked = guess("And here?", unit="x", answer="10x")
     assert "it takes a GPU" in compare(asked, "block", of="classes", source=source("recorded:cpu")).text
-    chosen = guess("Program A here is", options=["latency", "memory"], answer="latency")
+    chosen = guess("Program A here is", options=["under-filled", "memory"], answer="under-filled")
     found = compare(chosen, "mystery", of="regime", model="A", source=source("recorded:cpu"))
     assert "it takes a GPU" in found.text
 
 
-@pytest.mark.parametrize(("model", "regime"), [("A", "latency"), ("B", "memory"), ("C", "overhead")])
+@pytest.mark.parametrize(("model", "regime"), [("A", "under-filled"), ("B", "memory"), ("C", "overhead")])
 def test_a_guessed_regime_is_held_against_four_measurements(model: str, regime: str) -> None:
-    wrong = guess(f"{model} is", options=["overhead", "memory", "latency", "compute"], answer="compute")
+    wrong = guess(f"{model} is", options=["overhead", "memory", "under-filled", "compute"], answer="compute")
     found = compare(wrong, "mystery", of="regime", model=model, source=source("recorded:h200"))
     assert f"you said compute, but it is {regime}" in found.text and len(found.rows) == 3

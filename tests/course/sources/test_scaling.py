@@ -8,6 +8,7 @@ import numpy
 import pytest
 import torch
 from formulas import Kept
+from promises import ROOT
 
 from brrr.core import units
 from brrr.core.errors import ArgumentError
@@ -54,11 +55,10 @@ def more_bytes(batch: int) -> Cost:
 @pytest.mark.parametrize(
     ("seconds", "cost", "regime"),
     [
-        (lambda batch: 4e-3, more_bytes, "overhead-bound"),
-        (lambda batch: 4e-3, same_bytes, "inconclusive: skinny GEMM"),
+        (lambda batch: 4e-3, more_bytes, "the host pays"),
+        (lambda batch: 4e-3, same_bytes, "inconclusive: host or weights"),
         (lambda batch: 4e-3, None, "inconclusive: bytes unknown"),
-        (lambda batch: 2e-3 * batch, more_bytes, "scales with the work"),
-        (lambda batch: 2e-3 * batch, same_bytes, "scales with the work"),
+        (lambda batch: 2e-3 * batch, more_bytes, "grows with size"),
         (lambda batch: 4e-3 + 2e-3 * batch, more_bytes, "between"),
     ],
 )
@@ -74,7 +74,7 @@ def test_functions_whose_times_are_known(seconds: Any, cost: Any, regime: str) -
 @pytest.mark.usefixtures("clock")
 def test_a_factor_of_eight() -> None:
     found = scaling_test(sleeping(lambda batch: 1e-3 * batch), 2, factor=8, device="cpu", cost=more_bytes, budget_s=0.1)
-    assert found.bytes_growth == 8 and found.regime == "scales with the work"
+    assert found.bytes_growth == 8 and found.regime == "grows with size"
     assert "Batch 2 to 16" in repr(found) and "8x the batch takes 8x the time" in repr(found)
 
 
@@ -90,8 +90,7 @@ def test_the_bytes_of_torch_functions_are_counted() -> None:
 
 
 def test_numpy_is_not_seen() -> None:
-    found = scaling_test(lambda batch: lambda: numpy.zeros(batch) + 1, 4, device="cpu", budget_s=0.02)
-    assert found.bytes_growth is None
+    assert scaling_test(lambda n: lambda: numpy.zeros(n) + 1, 4, device="cpu", budget_s=0.02).bytes_growth is None
 
 
 # ---------------------------------------------------------------- the judgement
@@ -107,21 +106,25 @@ def measured(period: float, busy: float | None = None, host: float | None = None
 @pytest.mark.parametrize(
     ("small", "large", "bytes_growth", "regime"),
     [
-        (measured(40e-6, 8e-6, 40e-6), measured(40e-6, 16e-6, 40e-6), 2.0, "overhead-bound"),
-        (measured(40e-6, 8e-6, 40e-6), measured(40e-6, 8e-6, 40e-6), 1.01, "overhead-bound"),
-        (measured(40e-6, 8e-6, 40e-6), measured(40e-6, 8e-6, 40e-6), None, "overhead-bound"),
-        (measured(17e-6, 16e-6, 5e-6), measured(17e-6, 16e-6, 5e-6), 1.01, "not overhead: skinny GEMM"),
-        (measured(17e-6, 16e-6, 5e-6), measured(17e-6, 16e-6, 5e-6), 2.0, "not overhead: device not full"),
-        (measured(17e-6, 16e-6, 5e-6), measured(34e-6, 33e-6, 5e-6), 2.0, "scales with the work"),
-        (measured(17e-6, 16e-6, 5e-6), measured(120e-6, 119e-6, 5e-6), 2.0, "scales with the work"),
+        (measured(40e-6, 8e-6, 40e-6), measured(40e-6, 16e-6, 40e-6), 2.0, "the host pays"),
+        (measured(40e-6, 8e-6, 40e-6), measured(40e-6, 8e-6, 40e-6), 1.01, "the host pays"),
+        (measured(40e-6, 8e-6, 40e-6), measured(40e-6, 8e-6, 40e-6), None, "the host pays"),
+        (measured(17e-6, 16e-6, 5e-6), measured(17e-6, 16e-6, 5e-6), 1.01, "the weights set the pace"),
+        (measured(17e-6, 16e-6, 5e-6), measured(17e-6, 16e-6, 5e-6), 2.0, "under-filled GPU"),
+        (measured(17e-6, 16e-6, 5e-6), measured(34e-6, 33e-6, 5e-6), 2.0, "grows with size"),
         (measured(40e-6, 8e-6, 40e-6), measured(60e-6, 58e-6, 40e-6), 2.0, "between"),
         (measured(40e-6, half=0.5), measured(60e-6, half=0.5), 2.0, "inconclusive: too noisy"),
-        (measured(40e-6, half=0.2), measured(39e-6, half=0.2), 2.0, "overhead-bound"),
-        (measured(40e-6), measured(40e-6), 1.1, "inconclusive: skinny GEMM"),
+        (measured(40e-6, half=0.2), measured(39e-6, half=0.2), 2.0, "the host pays"),
+        (measured(40e-6), measured(40e-6), 1.1, "inconclusive: host or weights"),
     ],
 )
 def test_how_it_judges(small: Measurement, large: Measurement, bytes_growth: float | None, regime: str) -> None:
     assert Scaling(8, 2, small, large, bytes_growth).regime == regime
+
+
+def test_its_names_of_a_flat_time_are_those_of_the_lesson_s_table() -> None:
+    lesson = (ROOT / "notebooks/source/03_overhead.py").read_text(encoding="utf-8")
+    assert all(f"# | {name} | " in lesson for name in list(MEANS)[:3])
 
 
 # ---------------------------------------------------------------- on an experiment
@@ -138,14 +141,14 @@ def test_a_pair_of_variants_is_judged_from_a_source(monkeypatch: pytest.MonkeyPa
     source, together = pairs("gemm", "gemm-double"), list[tuple[str, ...]]()
     monkeypatch.setattr(source, "measure_together", lambda _, variants, point: together.append(tuple(variants)))
     found = scaling_test("scaling", 50, variant="gemm", source=source)
-    assert (found.batch, found.regime) == (64, "not overhead: skinny GEMM")
+    assert (found.batch, found.regime) == (64, "the weights set the pace")
     assert found.bytes_growth == pytest.approx((4096 + 256) / (4096 + 128))
     assert together == [("gemm", "gemm-double")] and "RECORDED · a made-up GPU" in repr(found)
 
 
 def test_the_cpu_stands_in_and_stops_where_it_stops() -> None:
     found = scaling_test("scaling", 4096, variant="gemm", source=pairs("cpu-gemm", "cpu-gemm-double"))
-    assert (found.batch, found.regime) == (64, "inconclusive: skinny GEMM")
+    assert (found.batch, found.regime) == (64, "inconclusive: host or weights")
 
 
 def test_live_on_this_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -171,9 +174,8 @@ def test_live_on_this_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
 )
 def test_arguments_that_are_none(arguments: dict[str, Any], message: str) -> None:
     given: dict[str, Any] = {"make": sleeping(lambda batch: 1e-3), "batch": 4, **arguments}
-    make = given.pop("make")
     with pytest.raises(ArgumentError, match=message):
-        scaling_test(make, **given)
+        scaling_test(**given)
 
 
 # ---------------------------------------------------------------- bytes
