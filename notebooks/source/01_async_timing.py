@@ -180,7 +180,7 @@ explore("timers", at=small, lines=fair, sliders=[], values=kept, versus=usual, u
 #
 # <details><summary>Answer, for the recording</summary>
 #
-# By its median the context takes longest, then the two libraries, which set themselves up. The first kernel is not compiled, but
+# By its median the context takes longest, then a library's set-up. The first kernel is not compiled, but
 # <!-- so first_call: first = latency('cuda-first'); first['CUDA context'] >= max(first); [first[part] for part in
 # ('matrix product', 'convolution')] > 10 * first['first kernel'] -->
 # loaded: without the compiler it takes just as long, with all kernels loaded at most half again as long as the second time.
@@ -232,7 +232,7 @@ check("01-timer", timer=...)
 # %% [markdown] tags=["claims"]
 # ## Which claims held
 #
-# The story is from *GPU Performance: Parallel Processing vs Overhead* (2024), measured on an A100.
+# From *GPU Performance: Parallel Processing vs Overhead* (2024), measured on an A100.
 
 # %% tags=["claims"]
 claims("01")
