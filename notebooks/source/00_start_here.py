@@ -16,8 +16,8 @@
 # - calculate when a [[stream|queue]] of [[kernel|kernels]] is done
 # - fix a program that simulates such a queue
 #
-# Ten minutes. Click into a cell and press Shift+Enter to run it, one cell after the other. You cannot break anything:
-# this is your own copy. Every experiment starts covered. Guess before you look: a wrong guess teaches more than a right one.
+# Click into a cell and press Shift+Enter to run it, one cell after the other. You cannot break anything: this is your own copy.
+# Experiments start covered. Guess before you look: a wrong guess teaches more than a right one.
 
 # %% tags=["setup", "question"]
 from brrr_course import check, claims, compare, data_here, explore, factory, guess, share
@@ -61,7 +61,7 @@ compare(g, "matmul", {"the CPU": "cpu", "the GPU": "synchronized"}, size=1)
 # Your program runs on the [[host]], the computer with the CPU. The GPU is the [[device]]. An operation on the GPU
 # is a [[kernel]], a function that runs there. The host [[kernel launch|launches]] it, which only puts it at the end of a
 # [[stream]], a queue. The GPU takes one kernel after the other from this queue. Each kernel reads numbers from the GPU's memory,
-# computes, and writes its results back. (The grey words in the picture are an analogy. The course uses the real names.)
+# computes, and writes its results back. (The grey words in the picture are an analogy.)
 
 # %% tags=["explain"]
 factory()
@@ -72,7 +72,7 @@ factory()
 # - **host overhead**: the host takes longer to launch a kernel than the GPU takes to run it;
 # - **memory bandwidth**: reading and writing the bytes takes longer than the arithmetic;
 # - **compute**: the arithmetic takes longer than the bytes;
-# - **under-filled GPU**: each step waits for the one before it, and too little other work is under way to fill the wait.
+# - **under-filled GPU**: too little work is under way at once, so most of the GPU waits.
 
 # %% [markdown] tags=["explain", "yours"]
 # **Your explanation.** At size 1 there is a single multiplication to do. What does the GPU's time consist of? Double-click here and
@@ -81,8 +81,7 @@ factory()
 # %% [markdown] tags=["explain"]
 # <details><summary>Our explanation</summary>
 #
-# Overhead: the host chooses a kernel, launches it, and waits until the GPU reports that it is done. The CPU has nothing to
-# launch; it calls a function.
+# Overhead: the host chooses a kernel, launches it, and waits until the GPU reports that it is done. The CPU just calls a function.
 #
 # </details>
 
@@ -97,23 +96,24 @@ factory()
 # | LIVE | measured on this computer, now |
 # | PREDICTED | calculated, not measured; drawn dashed |
 #
-# How precise is a time? In the table, each time is followed by its [[interval]] within that run, from n samples. Some points were measured
-# again on another day: *Measured again later, times differ by up to ...* says how far apart two days can be. The line that
-# differed most stands in brackets. Two lines differ for certain only if they are further apart than this.
+# *3 GPUs* in a badge: the runs were made on three GPUs of that model, one at a time.
 #
-# Point at a word with dots below it, such as [[median]], and its meaning appears. All such words are listed in `docs/glossary.md`
-# in the repository. *3 GPUs* in a badge: the runs were made on three GPUs of that model, one at a time. In a terminal, `brrr doctor` lists what this computer has.
+# How precise is a time? In the table, each time is followed by its [[interval]] within that run, from n samples. *Measured again later, times
+# differ by up to ...*: so far apart were two days, at the line in brackets. Two lines differ for certain only if they are further
+# apart than this.
+#
+# Point at a word with dots below it, such as [[median]], and its meaning appears. `docs/glossary.md` in the repository lists them.
 
 # %% [markdown] tags=["explore"]
-# Move the slider of the figure above to the right, with the mouse or the arrow keys, and read the bold line above the
-# figure. From which size on is the GPU faster? And what does its time consist of at the left end, and at the right end?
+# Move the slider of the first figure to the right, and read the bold line above it. From which size on is the GPU faster? What
+# does its time consist of at the left end, and at the right end?
 #
 # <details><summary>Answer, for the recording</summary>
 #
-# Up to size 128 the CPU is faster, from 256 on the GPU. At the left end the GPU's time is overhead, the same for every size. At the
+# Up to size 128 the CPU is faster, from 256 on the GPU. At the left end the GPU's time is overhead, and changes little with the
 # <!-- so matmul: faster = latency('gpu') < latency('cpu'); from_on(faster) is 256 to 256; count(faster) ==
-# count(latency('cpu', size=least(256))) -->
-# right end it is compute, and grows with the size.
+# count(latency('cpu', size=least(256))); flat = latency('gpu', size=most(128)); max(flat) < 1.4 * min(flat) -->
+# size. At the right end it is compute, and grows with the size.
 #
 # </details>
 
@@ -123,8 +123,8 @@ factory()
 # The host needs 10 µs to launch a kernel. The GPU needs 2 µs to run it, and runs it while the host launches the next one. A program
 # launches **100 kernels**. *Calculate* the microseconds from the start of the first launch to the end of the last kernel.
 #
-# Replace the `...` by your number and run the cell. It marks your answer, and a wrong one gets a hint. Try as often as you like. The
-# answers to all exercises are in `notebooks/solutions` in the repository.
+# Replace the `...` by your number and run the cell. It marks your answer, and gives a hint.
+# Solutions are in `notebooks/solutions` in the repository.
 
 # %% tags=["your-turn", "exercise:00-launches", "calculates"]
 check("00-launches", microseconds=...)
@@ -151,9 +151,9 @@ check("00-queue", finished=...)
 # ## Which claims held
 #
 # Here each lesson shows what somebody claimed, whether the measurements agree, and what follows for you. A claim *holds*,
-# it *fails*, or it is *undecided* if the measurements are not precise enough. *Needed* is what a value must reach for the claim
-# to hold. *Claim written after the data* marks a sentence that was written when its measurements already existed. In a terminal, the command
-# `brrr claims` prints all claims, with the evidence. Here are three claims from later lessons.
+# *fails*, or is *undecided* if the measurements are not precise enough. *Needed* is what a value must reach for the claim
+# to hold. *Claim written after the data*: its measurements already existed. Here are three claims from
+# later lessons.
 
 # %% tags=["claims"]
 claims("00", source="recorded:h200")
@@ -161,19 +161,19 @@ claims("00", source="recorded:h200")
 # %% [markdown] tags=["remember"]
 # ## Remember
 #
-# > **Rule.** Leave on the CPU what it does in less than about 15 µs: an H200 takes that long for any result you wait for.
+# > **Rule.** Leave on the CPU a matrix product that it does in less than about 15 µs: an H200 takes that long for any.
 # <!-- so matmul: min(latency('gpu')) is 14.5e-6 to 15.5e-6; latency('cpu', size=[1, 64, 128]) < min(latency('gpu')) -->
 #
 # - A GPU operation is a kernel in a queue: the host launches it and goes on.
 # - The slower one sets the pace: the host that launches kernels, or the GPU that runs them.
-# - A kernel's own time is set by its bytes, by its arithmetic, or by waiting for the step before.
+# - A kernel's own time is set by its bytes, its arithmetic, or by how much of the GPU it fills.
 #
 # Terms: [[host]], [[device]], [[kernel]], [[kernel launch]], [[stream]], [[regime]].
 
 # %% [markdown] tags=["work"]
 # ## At work
 #
-# Is there a GPU, and does PyTorch use it? In a terminal, `nvidia-smi` shows it. In Python:
+# Is there a GPU, and does PyTorch use it? (`nvidia-smi` in a terminal shows it, too.)
 #
 # ```python
 # import torch
@@ -187,8 +187,8 @@ claims("00", source="recorded:h200")
 # %% [markdown] tags=["next"]
 # ## Next
 #
-# [01 · Why does the GPU's time look constant?](01_async_timing.ipynb) times matrix multiplications, and falls into a trap. Here is
-# the whole course; a lesson on the right says first what to read before it, and leads back:
+# [01 · Why does the GPU's time look constant?](01_async_timing.ipynb) times matrix multiplications, and falls into a trap. The
+# whole course; a lesson on the right says first what to read before it, and leads back:
 #
 # ```text
 # main road                   side roads

@@ -13,7 +13,7 @@
 #
 # You will be able to:
 #
-# - say what a clock measures that does not wait
+# - say what a clock without a wait measures
 # - choose the timer for a question
 # - build one from [[event|events]] and [[warm-up]]
 #
@@ -33,8 +33,7 @@ factory()
 # seconds = time.perf_counter() - start
 # ```
 #
-# One curve has the clock stopped as above. The other has it stopped after `synchronize()`, which waits until the GPU's
-# [[stream|queue]] is empty.
+# One curve stops the clock as above, the other after `synchronize()`, which waits until the GPU's [[stream|queue]] is empty.
 
 # %% tags=["guess"]
 g = guess("For 2048 × 2048 matrices, this clock says ...", unit="s")
@@ -53,8 +52,10 @@ compare(g, "matmul", ["unsynchronized", "synchronized"], size=2048)
 # %% [markdown] tags=["explain"]
 # <details><summary>Our explanation</summary>
 #
-# The call is [[asynchronous]]. `a @ b` only puts a [[kernel launch]] into the GPU's queue, its [[stream]], and returns. Launching a
-# large multiplication takes no longer than launching a small one.
+# The call is [[asynchronous]]. `a @ b` only puts a [[kernel launch]] into the GPU's queue, its [[stream]], and returns. Up to size
+# 16384 the longest launch takes less than twice as long as the shortest.
+# <!-- so matmul: launch = host('gpu', size=most(16384)); max(launch) < 2 * min(launch); last(keys(launch)) is 16384 to
+# 16384 -->
 #
 # </details>
 #
@@ -72,16 +73,16 @@ compare(g, "matmul", ["unsynchronized", "synchronized"], size=2048)
 # </details>
 #
 # The next line that needs the result (`print(c)`, `c.cpu()`) waits for it ([[synchronisation]]), and looks slow. To time the work,
-# synchronise twice: **before** you start the clock, so that nothing else is in the queue, and **before you stop it**.
+# synchronise **before you start the clock**, so that the queue is empty, and again **before you stop it**.
 #
 # The life of one call, drawn to scale:
 #
 # - `host_s`: the launch, on the host.
 # - `kernel_s`: the kernel alone.
-# - `period_s`: one call of a loop that never waits ([[throughput]]). It is close to the longer of the two above.
+# - `period_s`: one call of a loop without waits ([[throughput]]). It is close to the longer of the two above.
 # <!-- so timers: at(function='relu-64x1024', cache='hot'); period('measure') / host('measure') is 0.95 to 1.05 -->
-# - `latency_s`: one call and the wait for its result ([[latency]]): the launch, its trip from host to GPU, the kernel, and the
-#   report back that it is done. (In a loop, the trips are hidden behind the next launch.)
+# - `latency_s`: one call and the wait for its result ([[latency]]): the launch, its trip to the GPU, the kernel, and the report back
+#   that it is done.
 # - *between the [[event|events]]*: an event is a mark in the queue, where the GPU notes the time. Placing it takes the host time, too.
 #
 # Move the slider to the large softmax. What changes?
@@ -105,10 +106,10 @@ drawing("call-life", function="relu-64x1024")
 # - **no sync**: stops the clock when the call returns
 # - **no [[warm-up]]**: times the very first call, and waits for its end
 # - **sync each call**: warms up, waits after each call, takes the median
-# - **event pair each call**: the same with one event before each call and one behind it
+# - **event pair each call**: the same with an event before and behind each call
 # - **transfers included**: as *sync each call*, but copies the input to the GPU and the result back
 #
-# *Cache hot*: the data were just used, and may still be in the GPU's cache.
+# *Cache hot*: the data were just used.
 
 # %% tags=["guess"]
 timers = ["no sync", "no warm-up", "sync each call", "event pair each call", "transfers included"]
@@ -133,9 +134,7 @@ compare(r, "timers", timers, truth="measure", at=small)
 # Each timer is right about something:
 #
 # - *no sync*: `host_s`.
-# - *no warm-up*: a first call, which loads kernels, sets up libraries and allocates memory. One call may not be enough: compilation,
-#   autotuning (trying several kernels), PyTorch's pool of memory and the GPU's clock settle later. Repeat until the time no longer changes. (Here the
-#   ReLU came first, and paid for most of this.)
+# - *no warm-up*: the set-up, which a first call pays for.
 # - *sync each call*: `latency_s`.
 # - *event pair each call*: more than launch plus kernel. The GPU reaches the first event at once, then **waits for the host**: for
 # <!-- so timers: at(function='relu-64x1024', cache='hot'); span('event-pair') > 1.5 * (host('measure') +
@@ -143,19 +142,12 @@ compare(r, "timers", timers, truth="measure", at=small)
 #   the launch, and for its trip to the GPU.
 # - *transfers included*: a caller whose data are still in the CPU's memory.
 #
-# On this ReLU all are far off. Which come close on a large matrix multiplication, *gemm-4096*? (*GEMM*: matrix
-# multiplication.)
-#
-# <details><summary>Answer</summary>
-#
-# *Sync each call* and *event pair* come within a hundredth. *No sync* still says `host_s`.
+# On a long kernel (*gemm-4096*, a matrix multiplication) *sync each call* and *event pair* come within a hundredth.
 # <!-- so timers: at(function='gemm-4096', cache='hot'); latency('sync-each-call') / kernel('measure') is 0.99 to 1.01;
-# span('event-pair') / kernel('measure') is 0.99 to 1.01; host('no-sync') < kernel('measure') / 10 -->
-#
-# </details>
+# span('event-pair') / kernel('measure') is 0.99 to 1.01 -->
 #
 # **The remedy**: put many calls between *two* events, and divide by their number. But if a kernel is shorter than its launch, such a loop times
-# the host. **Keep the host out**: a [[CUDA Graph]] launches all calls at once.
+# the host. **Keep the host out**: a [[CUDA Graph]] puts many launches into one.
 #
 # ```python
 # x = torch.randn(64, 1024, device="cuda")
@@ -166,9 +158,8 @@ compare(r, "timers", timers, truth="measure", at=small)
 # graph.replay()  # to warm up; then again, between two events
 # ```
 #
-# Or launch a long kernel first (`torch.cuda._sleep`), so that all your calls are waiting when the GPU reaches them. Below,
-# `torch.utils.benchmark` is such a loop, `do_bench_cudagraph` such a graph; `measure` asks the profiler. The
-# graph reads about two fifths more: it also sees the gap from one kernel to the next.
+# Below, `torch.utils.benchmark` is such a loop, `do_bench_cudagraph` such a graph; `measure` asks the profiler. The graph reads about
+# two fifths more: it also sees the gap from one kernel to the next.
 # <!-- so timers: at(function='relu-64x1024', cache='hot'); span('do-bench-cudagraph') / kernel('measure') is 1.35 to
 # 1.45 -->
 
@@ -179,31 +170,34 @@ asks = "Which timer sees the kernel alone?"
 explore("timers", at=small, lines=fair, sliders=[], values=kept, versus=usual, unlock=r, title=asks)
 
 # %% [markdown] tags=["explore"]
-# ## Explore: the whole story
+# ## Explore: the first call
 #
-# From which size on is the GPU ahead of the CPU, with the data copied there and back, and without? Does the first call depend on
-# the size?
+# What does a first call pay for? We timed its parts, each in a fresh process: making the [[CUDA context]] (the GPU's side of your
+# process), asking the driver for memory, running the first kernel, the first call of a library (*matrix product*, *convolution*).
+# Which takes longest? Is the first kernel compiled? *No compiler* switches the driver's compiler off, *all loaded before* loads
+# every kernel with the context.
+# <!-- by what CUDA_DISABLE_PTX_JIT=1 and CUDA_MODULE_LOADING=EAGER do -->
 #
 # <details><summary>Answer, for the recording</summary>
 #
-# Without copies the GPU is ahead from 256 on. With copies, it is only about one and a half times as fast from 1000 to 2048, and no faster at
-# <!-- so matmul: faster = latency('gpu') < latency('cpu'); from_on(faster) is 256 to 256; count(faster) ==
-# count(latency('cpu', size=least(256))) -->
-# 3000; from 4096 on it stays ahead. A first call, timed at 1 and 1024 only, takes about as long at both: it is set-up: a
-# <!-- so matmul: latency('cpu', size=[1000, 1024, 2048]) / latency('gpu-transfers', size=[1000, 1024, 2048]) is 1.4 to
-# 1.6; latency('cpu', size=3000) / latency('gpu-transfers', size=3000) is 0.9 to 1; far = latency('cpu',
-# size=least(4096)) / latency('gpu-transfers', size=least(4096)); first(far) > 1; first(far) <= min(far); last(far) >=
-# max(far) -->
-# <!-- so matmul: max(latency('gpu-first')) < 1.2 * min(latency('gpu-first')); count(keys(latency('gpu-first'))) == 2
-# -->
-# fresh process and its [[CUDA context]], which *no warm-up* above had already.
+# By its median the context takes longest, then a library's set-up. The first kernel is not compiled, but
+# <!-- so first_call: first = latency('cuda-first'); first['CUDA context'] >= max(first); [first[part] for part in
+# ('matrix product', 'convolution')] > 10 * first['first kernel'] -->
+# loaded: without the compiler it takes just as long, with all kernels loaded at most half again as long as the second time.
+# <!-- so first_call: at(part='first kernel'); latency('cuda-no-compiler') / latency('cuda-first') is 0.9 to 1.1;
+# latency('cuda-eager') < 1.5 * latency('cuda-again') -->
+# Loading them all takes far longer: see *CUDA context*.
+# <!-- so first_call: at(part='CUDA context'); latency('cuda-eager') > 10 * latency('cuda-first') -->
+#
+# So warm up with the operators that you time, and repeat until the time no longer changes: compilation and the GPU's
+# clock settle later.
 #
 # </details>
 
 # %% tags=["explore"]
-ahead = {"transfers": "cpu", "synchronized": "cpu"}
-asks = "From which size on is the GPU ahead?"
-explore("matmul", at={"size": 1024}, lines=["cpu", "transfers", "synchronized", "first call"], versus=ahead, title=asks)
+calls = ["first", "again", "no compiler", "eager"]
+asks = "What does a first call wait for?"
+explore("first_call", lines=calls, versus={"part": "CUDA context"}, title=asks)
 
 # %% [markdown] tags=["your-turn"]
 # ## Your turn: read two events
@@ -221,10 +215,7 @@ check("01-events", call_us=..., extra_us=...)
 # Return the seconds that one `call()` takes. The first `call()` also sets things up. `event()` puts an event into the queue;
 # `start.elapsed(end)` gives the seconds between two events, once `synchronize()` has waited for them. Then write `timer=timer`.
 #
-# (A call here takes half a millisecond, far longer than its launch, so a loop is right. On the ReLU it would say about five times too
-# much: use a graph.)
-# <!-- so timers: at(function='relu-64x1024', cache='hot'); period('torch-benchmark') / kernel('measure') is 4.5 to 5.5
-# -->
+# (A call takes half a millisecond, far longer than its launch.)
 
 
 # %% tags=["your-turn", "exercise:01-timer", "makes"]
@@ -241,7 +232,7 @@ check("01-timer", timer=...)
 # %% [markdown] tags=["claims"]
 # ## Which claims held
 #
-# The story is from *GPU Performance: Parallel Processing vs Overhead* (2024), measured on an A100.
+# From *GPU Performance: Parallel Processing vs Overhead* (2024), measured on an A100.
 
 # %% tags=["claims"]
 claims("01")
@@ -253,7 +244,7 @@ claims("01")
 # <!-- so matmul: mean(host('gpu')) is 9.5e-6 to 10.5e-6; host('gpu') < 19e-6 -->
 #
 # - A call returns when its work is queued, so a clock without `synchronize()` times the host.
-# - Warm up, then put many calls between two events, in a CUDA graph if a kernel is shorter than its launch.
+# - Warm up (a first call pays for set-up), then put many calls between two events, in a CUDA graph if a kernel is shorter than its launch.
 # - Say which time you mean: the launch, the kernel, one call of a loop, or the wait for one result.
 #
 # Terms: [[asynchronous]], [[kernel launch]], [[stream]], [[synchronisation]], [[event]], [[warm-up]].

@@ -8,8 +8,8 @@
 # %% [markdown] tags=["question"]
 # # 02 · What does a copy to the GPU cost?
 #
-# Somebody timed a simple function on a CPU and on a GPU, with everything that a user waits for, and found the CPU faster. A GPU has
-# its own memory: data must be copied there, and the result back. **Is the GPU slow here, or the copies?**
+# Somebody timed a simple function on a CPU and on a GPU, and found the CPU faster. A GPU has its own memory: data must be copied
+# there, and the result back. **Is the GPU slow here, or the copies?**
 #
 # You will be able to:
 #
@@ -35,8 +35,8 @@ factory(detail="link")
 g = guess("To copy 67 MB (2²⁶ bytes) to the GPU takes ...", unit="s")
 
 # %% [markdown] tags=["run"]
-# The figure shows the [[bandwidth]]: bytes per second when one copy follows the other. Two lines are what the link's
-# datasheet promises: dashed for one direction, dotted for both.
+# The figure shows the [[bandwidth]]: bytes per second when one copy follows the other. *Link limit* is what the
+# link's datasheet promises.
 
 # %% tags=["run"]
 there = ["up pageable", "up pinned", "down pageable", "down pinned", "both pinned", "device"]
@@ -68,10 +68,9 @@ compare(g, "transfers", ["up pageable", "up pinned", "device"], nbytes=2**26)
 #   of its own, and the caller waits.
 # - **Which way it goes.** A copy within the GPU's own memory has far more bandwidth than one over the link.
 #
-# **Does pinning pay?** The table shows what one copy saves, *pageable* less *pinned*: here three quarters of its time. Pinning itself costs time; measure the first
+# **Does pinning pay?** The table shows what it saves: here three quarters of a copy's time. But pinning itself costs time, and pays
 # <!-- so transfers: at(nbytes=67108864); 1 - period('h2d-pinned') / period('h2d-pageable') is 0.74 to 0.78 -->
-# `x.pin_memory()` on your machine (later ones reuse memory that is pinned). It pays back after (time to pin) / (time saved per copy)
-# copies. So pin a buffer once and use it often.
+# back after (time to pin) / (time saved per copy) copies. So pin a buffer once and use it often.
 
 # %% [markdown] tags=["guess"]
 # ## Guess: who has the result first?
@@ -82,8 +81,8 @@ compare(g, "transfers", ["up pageable", "up pinned", "device"], nbytes=2**26)
 # y = y.cpu()
 # ```
 #
-# Against it, the CPU runs the second line alone. *Into an existing array*: the result is copied into an array that was
-# written before, not into a new one. *Pinned*: both arrays are pinned, and used again.
+# Against it, the CPU runs the second line alone. *Into an existing array*: the result goes into an array that was written before.
+# *Pinned*: both arrays are pinned, and used again.
 
 # %% tags=["guess"]
 lines = {
@@ -117,20 +116,18 @@ compare(w, "nested_sine", lines, elements=2**24)
 # <details><summary>Our explanation</summary>
 #
 # At first the operating system only promises the memory of a new array. It maps each page, and fills it with zeros, when the page is
-# first written. That is a
-# *page fault* per page, and the copy waits for it. An existing array has its pages already.
+# first written: a *page fault* per page, for which the copy waits. An existing array has its pages already.
 #
 # So read the lines as steps. From *with transfers* (a new array) to *an existing array* you save the page faults; from there to
 # *pinned* the driver's extra copy; from *pinned* to *without transfers* the link itself.
 #
 # </details>
 #
-# In the figure, the CPU's point at 65536 elements is an outlier of the recording: its neighbours take about a thousandth of that time.
+# (The CPU's point at 65536 elements is an outlier.)
 # <!-- so nested_sine: latency('cpu', elements=65536) / latency('cpu', elements=[32768, 100003]) is 500 to 2000 -->
 #
 # A **timeline** shows what ran when: first with a new array, then with an existing one. (It is a run of its own, so its times
-# differ from the figure's. The profiler also makes pauses longer. The random numbers are drawn before it begins; the article
-# traced that, too.) Between the two copies are the four sines, thin green lines. What would you make faster first?
+# differ from the figure's.) Between the two copies are the four sines, thin green lines. What would you make faster first?
 #
 # <details><summary>Answer</summary>
 #
@@ -149,7 +146,7 @@ timeline("nested_sine", variants=["gpu-transfers", "gpu-transfers-kept"], at={"e
 #
 # <details><summary>Answer, for the recording</summary>
 #
-# Up to 2¹⁷ bytes a pinned copy takes at most a third longer than the smallest one: it is all fixed cost. From 2¹⁹ bytes on it takes
+# Up to 2¹⁷ bytes a pinned copy takes at most a third longer than the smallest one: that is mostly fixed cost. From 2¹⁹ bytes on it takes
 # <!-- so transfers: [max(latency(way, nbytes=most(131072))) / latency(way, nbytes=1024) for way in ('h2d-pinned',
 # 'd2h-pinned')] < 4 / 3 -->
 # twice as long and more.
@@ -199,8 +196,7 @@ check("02-trips", process=...)
 # %% [markdown] tags=["claims"]
 # ## Which claims held
 #
-# The story is from *GPU Performance: Parallel Processing vs Overhead* (2024), measured on an A100. Its claims are judged on
-# the lesson's data.
+# The story is from *GPU Performance: Parallel Processing vs Overhead* (2024), measured on an A100.
 
 # %% tags=["claims"]
 claims("02")
@@ -215,14 +211,14 @@ claims("02")
 #
 # - A copy costs a fixed time plus its bytes over the link's bandwidth.
 # - Pinned buffers that you keep save the driver's extra copy and the page faults of new memory.
-# - Data that stay on the GPU between two operations need no copy at all.
+# - Data that stay on the GPU between two operations need no copy.
 #
 # Terms: [[PCIe]], [[bandwidth]], [[pinned memory]], [[pageable memory]], [[latency]].
 
 # %% [markdown] tags=["work"]
 # ## At work
 #
-# Pin once, copy without waiting, wait once. (A `DataLoader` with `pin_memory=True` pins each batch in a thread of its own.)
+# Pin once, copy without waiting, wait once. (A `DataLoader` does it with `pin_memory=True`.)
 #
 # ```python
 # import torch

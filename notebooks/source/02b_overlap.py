@@ -13,12 +13,12 @@
 # Know before: [pinned memory and copies](02_transfers.ipynb).
 #
 # Sending, computing and fetching use different parts of a GPU: one copy engine for each direction, and the multiprocessors. The
-# article behind lesson 02's nested sine put the three on three [[stream|streams]] (queues), and saw hardly any benefit. **Can they
+# article behind lesson 02's nested sine put the three on three [[stream|streams]] (queues), and saw little benefit. **Can they
 # happen at the same time?**
 #
 # You will be able to:
 #
-# - say why streams alone overlap nothing
+# - say why streams alone do not overlap
 # - calculate how many chunks a pipeline needs
 # - fix a pipeline so that its streams overlap
 
@@ -60,12 +60,13 @@ display(
 #
 # Streams only say what *may* run at the same time. Here three things prevent it:
 #
-# - **The host waits.** During `synchronize()` it launches nothing ([[synchronisation]]). Only the *compute stream* needs to wait,
-#   for an [[event]] that marks the end of the upload.
-# - **There is nothing to overlap with.** The sines need the whole array. Cut it into **chunks**, and the GPU can compute one
-#   chunk while the next one is sent.
+# - **The host waits.** In `synchronize()` it cannot launch ([[synchronisation]]). Only the *compute stream* needs to wait, for an
+#   [[event]] that marks the end of the upload.
+# - **The parts depend on each other.** The sines need the whole array. Cut it into **chunks**, and the GPU can compute one chunk
+#   while the next one is sent.
 # - **The wrong memory.** A copy from or to [[pageable memory]], as in the article, makes the host wait despite
-#   `non_blocking=True`. But with pinned memory alone the streams still gain nothing: see the table.
+#   `non_blocking=True`. Pinned memory alone is not enough: see the table.
+# <!-- so overlap: at(elements=16777216, sines=40); period('serial') / period('streams') is 0.95 to 1.02 -->
 #
 # </details>
 #
@@ -96,7 +97,7 @@ display(
 # with stream(down): chunk_of_y.copy_(buffer, non_blocking=True);  free[buffer].record()
 # ```
 #
-# The host never waits, not even between two calls. (The hatched wait at the end of the
+# The host runs ahead, also from one call to the next. (The hatched wait at the end of the
 # timeline comes after the last call that was recorded.)
 
 # %% tags=["guess"]
@@ -115,7 +116,7 @@ pairs = {
 compare(p, "overlap", pairs, of="speed-up", elements=2**26, sines=40)
 
 # %% [markdown] tags=["explain"]
-# Three equal parts, always running at the same time, would give a speed-up of three. Why is it less?
+# Three equal parts, running at the same time, would give a speed-up of three. Why is it less?
 #
 # - **Filling and emptying.** The first chunk passes three streams before anything comes out: n chunks take n + 2 steps. In a
 #   loop this costs less: the next call fills the pipeline while this one empties it.
@@ -124,40 +125,9 @@ compare(p, "overlap", pairs, of="speed-up", elements=2**26, sines=40)
 # - **Buffers.** With only two, the upload waits for a download, and the gain stays below two.
 # <!-- so overlap: at(elements=67108864); period('serial') / period('pipeline-two') < 2 -->
 #
-# `brrr.running.pipeline.Pipeline` does all this for you.
-#
-# ## And the first call?
-#
-# The article's very first call took far longer: hence the [[warm-up]]. We timed the parts of a first call, each in a fresh
-# process.
+# `brrr.running.pipeline.Pipeline` does this for you.
 
-# %% tags=["guess"]
-parts = ["memory", "first kernel", "matrix product", "convolution", "CUDA context"]
-f = guess("Each of these for the first time in a process: put the longest at the top.", ranking=parts)
-
-# %% tags=["run"]
-calls = ["first", "again", "no compiler", "eager"]
-asks = "What does a first call wait for?"
-explore("first_call", lines=calls, versus={"part": "CUDA context"}, unlock=f, title=asks)
-
-# %% tags=["compare"]
-compare(f, "first_call", ["first", "cpu first"], of="part")
-
-# %% [markdown] tags=["explain"]
-# The [[CUDA context|context]] is the GPU's side of your process, and is made once. A *kernel* must be loaded before its first run. A *library*
-# (for matrix multiplication, for convolution) sets itself up. (Their intervals overlap: which of the two takes longer is open.) The
-# *allocator*, PyTorch's pool of memory, asks the driver for memory, and keeps it.
-#
-# Is anything compiled, too? For the first kernel the figure has two more points: without the driver's compiler, and with all
-# kernels loaded in advance.
-#
-# <details><summary>Answer</summary>
-#
-# No. Without the compiler the first time is just as long. With all kernels loaded, it is at most half again as long as the second time: the
-# first kernel pays for loading. But loading everything takes far longer: see the point above *CUDA context*.
-#
-# </details>
-#
+# %% [markdown] tags=["explore"]
 # ## Explore: where does the pipeline pay?
 #
 # Speed-up over one stream, with more and more sines per number. Where is the peak, and why there? What happens with small arrays,
@@ -172,10 +142,9 @@ compare(f, "first_call", ["first", "cpu first"], of="part")
 # - Up to 2²⁰ numbers the pipeline nearly always loses: its launches take longer than the work.
 # <!-- so overlap: at(elements=[262144, 1048576]); loses = period('serial') < period('pipeline'); count(loses) == 15;
 # count(period('serial')) == 16 -->
-# - Pageable copies make the host wait: no gain. (The bump at 8 sines is an outlier: one stream took longer there than with
+# - Pageable copies make the host wait: no gain. (The bump at 8 sines is an outlier.)
 # <!-- so overlap: at(elements=67108864, sines=[1, 4, 16, 32, 40, 64, 128]); period('serial-pageable') <
 # period('pipeline-pageable') -->
-#   16.)
 # - Small chunks need many launches, so many sines make them slow. Large chunks fill the pipeline slowly.
 #
 # </details>
@@ -241,9 +210,9 @@ claims("02b")
 #
 # - Streams overlap only independent work, so cut the work into chunks.
 # - Let streams wait for events, and the host only at the end.
-# - The first call pays for the context, for loading kernels and for setting up libraries.
+# - Choose the chunks: small ones need many launches, large ones fill the pipeline slowly.
 #
-# Terms: [[stream]], [[synchronisation]], [[event]], [[pageable memory]], [[host overhead]], [[warm-up]].
+# Terms: [[stream]], [[synchronisation]], [[event]], [[pageable memory]], [[host overhead]].
 
 # %% [markdown] tags=["work"]
 # ## At work

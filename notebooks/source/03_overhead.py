@@ -34,8 +34,7 @@ factory("overhead")
 #     c = a + b
 # ```
 #
-# First `a` and `b` are two Python numbers; then two NumPy arrays, two torch tensors on the CPU, two on the GPU, each of
-# **one** element. The figure shows additions per second.
+# `a` and `b` are two Python numbers; or two NumPy arrays, two torch tensors on the CPU, two on the GPU, each of **one** element.
 
 # %% tags=["guess"]
 adders = {"Python": "python", "NumPy": "numpy array", "torch on the CPU": "torch cpu", "torch on the GPU": "torch cuda"}
@@ -61,19 +60,19 @@ compare(g, "adds", adders, elements=1)
 #
 # </details>
 #
-# The times in the table are for a hundred additions. What differs is the [[host overhead]]. Python looks
-# up a type, and adds. torch has far more to decide ([[dispatch]]): which type, shape and device, is a gradient wanted, which kernel
-# fits, where is memory for the result? For a GPU it must also launch the kernel.
+# (The table's times are for a hundred additions.) What differs is the [[host overhead]]. Python looks up a type, and adds. torch has
+# more to decide ([[dispatch]]): which type, shape and device, is a gradient wanted, which kernel fits, where is memory for the
+# result? For a GPU it must also launch the kernel.
 #
-# Move the slider to the right: each call does more work for the same overhead.
+# Move the slider to the right: more work for the same overhead.
 
 # %% [markdown] tags=["guess"]
 # ## Guess: which way costs the host least?
 #
 # One small ReLU in five ways:
 #
-# - **nn.Module**: `nn.ReLU()(x)`, as in most models
-# - **torch.relu**: `torch.relu(x)`, without the module around it
+# - **nn.Module**: `nn.ReLU()(x)`
+# - **torch.relu**: `torch.relu(x)`
 # - **out=**: `torch.relu` into an existing array, so that no memory is allocated
 # - **TorchScript**: `torch.jit.script`, which reads the Python code only once
 # - **PyCUDA**: a kernel launched by hand, without torch
@@ -98,34 +97,36 @@ display(
 compare(r, "host_cost", rungs, elements=1024, operators=1)
 
 # %% [markdown] tags=["explain"]
-# The first figure shows how long the **host** takes until the call returns. TorchScript costs more here: getting into the script is
-# overhead too, and pays only for a chain of operators. In the second figure, each part is one program's time less the
-# next simpler one's: *out=* less *PyCUDA* is the dispatcher, *torch.relu* less *out=* the allocator. *The launch* is PyCUDA's whole call,
-# Python included, *the function* is `F.relu` around `torch.relu`, *autograd* the recording for the backward pass.
+# The first figure shows how long the **host** takes until the call returns. TorchScript costs most here: getting into the script is
+# overhead too. With 16 in a row it costs less than *nn.Module*, not less than *torch.relu*.
+# <!-- so host_cost: at(elements=1024); one = host('script', operators=1); [one / host(way, operators=1) for way in
+# ('module', 'relu', 'out', 'pycuda')] > 1.2; host('script', operators=16) < host('module', operators=16);
+# host('script', operators=16) > host('relu', operators=16) -->
+#
+# In the second figure, each part is one program's time less the next simpler one's: *the dispatcher* is *out=* less *PyCUDA*. *The
+# function* is `F.relu` around `torch.relu`, *autograd* the recording for the backward pass.
 
 # %% [markdown] tags=["explain", "yours"]
-# **Your explanation.** Overhead need not hurt: the host can launch the next operation while the GPU works on the last one. When is the
-# overhead hidden, and when is the GPU idle? Double-click here and write two sentences.
+# **Your explanation.** The host can launch the next operation while the GPU works on the last one. When is the overhead hidden, and
+# when is the GPU idle? Double-click here and write two sentences.
 
 # %% [markdown] tags=["explain"]
 # <details><summary>Our explanation</summary>
 #
 # The slower of the two sets the pace. If a kernel is shorter than the launch of the next one, the GPU waits: the program is
-# [[overhead-bound]], and its time does not depend on the size. If kernels are longer, the host runs ahead and its overhead is hidden.
+# [[overhead-bound]], and larger tensors cost no more time. If kernels are longer, the host runs ahead and its overhead is hidden.
 #
 # </details>
 #
-# Here are 20 multiplications in a row; where the GPU waits for the host, the gap is shaded. A [[CUDA Graph]] launches all 20 at once. One
-# host cost is left: the graph's own launch, which takes no longer than that of a single operator. (In the picture its bar is several
+# Here are 20 multiplications in a row; where the GPU waits for the host, the gap is shaded. A [[CUDA Graph]] launches the 20 as one:
+# its launch takes no longer than that of a single operator. (In the picture the profiler slows it down.)
 # <!-- so run_ahead: host('graph') <= host('eager') / 20 -->
-# times as wide, since the profiler slows that launch down.)
 #
-# Move the slider: from which size on does the loop follow the GPU? (The CPU's line was timed apart; in the middle it lies above the loop.)
-# <!-- so run_ahead: host('eager', elements=[262144, 1048576]) > 1.2 * period('eager', elements=[262144, 1048576]) -->
+# Move the slider: from which size on does the loop follow the GPU? (The CPU's line was timed apart.)
 #
 # <details><summary>Answer, for the recording</summary>
 #
-# Up to 2²⁰ elements the loop takes the same time: it waits for the host. From 2²² on it grows with the GPU's work.
+# Up to 2²⁰ elements the loop takes about the same time: it waits for the host. From 2²² on it grows with the GPU's work.
 # <!-- so run_ahead: flat = period('eager', elements=most(1048576)); max(flat) < 1.1 * min(flat); period('eager',
 # elements=least(4194304)) > 1.2 * max(flat) -->
 #
@@ -142,15 +143,15 @@ display(
 # %% [markdown] tags=["explore"]
 # ## Explore: double the batch
 #
-# In your own model, **double the batch**. If the time hardly grows, it is one of three things:
+# In your own model, **double the batch**. If the time stays about the same, it is one of three things:
 #
 # - **The host pays**: the GPU is idle between kernels. A graph, compiling, or fewer operators help.
-# - **[[under-filled|Under-filled]] GPU**: there is no gap, but a GPU's [[multiprocessor|multiprocessors]] share a kernel's
-#   [[thread block|thread blocks]], and with too few of these, some are idle. Larger kernels help (lesson 04b).
-# - **The weights set the pace**: a skinny matmul ([[GEMM]]) has few rows, and reads a large weight matrix all the same. A few
-#   more rows are nearly free (lesson 07).
+# - **[[under-filled|Under-filled]] GPU**: a GPU's [[multiprocessor|multiprocessors]] share a kernel's [[thread block|thread blocks]], and with too
+#   few of these, some are idle. Larger kernels help (lesson 04b).
+# - **The weights set the pace**: a skinny matmul ([[GEMM]]) has few rows, but reads a large weight matrix
+#   (lesson 07).
 #
-# **Flat with size**, on an H200:
+# On an H200:
 #
 # | | work | µs |
 # | --- | --- | --- |
@@ -167,11 +168,11 @@ display(
 # `nvidia-smi` cannot tell them apart: it calls a GPU fully utilised while *any* kernel runs. `scaling_test` can:
 #
 # - Much idle time: the host pays.
-# - Little idle time, and bytes that hardly grow: the weights set the pace.
+# - Little idle time, and about the same bytes: the weights set the pace.
 # - Otherwise: an under-filled GPU.
 #
-# Below, *chain* is eight small operators in a row, *gemm* a few rows times 4096 × 4096 weights. (From 16 to 32 rows the time
-# *falls*: the library changes kernels.)
+# Below, first eight small operators in a row, then a few rows times 4096 × 4096 weights. (From 16 to 32 rows the time *falls*: the
+# library changes kernels.)
 
 # %% tags=["explore"]
 display(scaling_test("scaling", 1, variant="chain"), scaling_test("scaling", 16, variant="gemm"))
@@ -179,11 +180,11 @@ display(scaling_test("scaling", 1, variant="chain"), scaling_test("scaling", 16,
 # %% [markdown] tags=["your-turn"]
 # ## Your turn: when does it stop waiting?
 #
-# *An example first.* A launch costs the host 5 µs. When is that only 10 % of the kernel's time? When the kernel takes 50 µs. In 50 µs,
-# a memory of 4.2 TB/s moves 210 MB. Each element is read and written, 8 bytes: that makes 26 million elements.
+# *An example.* A launch costs the host 5 µs, 10 % of a kernel of 50 µs. In 50 µs a memory of 4.2 TB/s moves 210 MB. Each element is
+# read and written, 8 bytes: that makes 26 million elements.
 # <!-- so run_ahead: 10 * 5e-6 * 4.2e12 / 8 is 25.5e6 to 26.5e6 -->
 #
-# Now *calculate*: A launch costs the host 5 µs. The kernel takes 1 µs to start, and then moves 8 bytes per element at 4.2 TB/s. From how
+# Now *calculate*: the launch costs the same. The kernel takes 1 µs to start, and then moves 8 bytes per element at 4.2 TB/s. From how
 # many elements on does the GPU no longer wait for the host?
 
 # %% tags=["your-turn", "exercise:03-ahead", "calculates"]
@@ -192,8 +193,8 @@ check("03-ahead", elements=...)
 # %% [markdown] tags=["your-turn"]
 # ## More: fewer kernels
 #
-# This loop brings each row of `x` to mean 0 and standard deviation 1. Its result is right, but it launches four kernels for every row.
-# Make it at least three times as fast. Then write `quiet=quiet`.
+# This loop brings each row of `x` to mean 0 and standard deviation 1, with four kernels for every row. Make it at least three times
+# as fast. Then write `quiet=quiet`.
 
 
 # %% tags=["your-turn", "exercise:03-chatty", "makes"]
@@ -223,7 +224,7 @@ claims("03")
 # - A launch costs the host about as much for 2²⁴ elements as for 2¹⁰.
 # <!-- so run_ahead: host('eager', elements=16777216) / host('eager', elements=1024) is 0.95 to 1.1 -->
 # - The slower of host and GPU sets the pace, and the other one's time is hidden.
-# - If the time does not grow with the batch, the host pays, the GPU is under-filled, or the weights set the pace.
+# - If a doubled batch takes the same time, the host pays, the GPU is under-filled, or the weights set the pace.
 #
 # Terms: [[host overhead]], [[dispatch]], [[overhead-bound]], [[CUDA Graph]], [[thread block]].
 

@@ -131,11 +131,11 @@ ANSWERS = ["1 ms", ["no sync", "no warm-up", "sync each call", "event pair each 
 
 
 def test_a_link_opens_a_state(opened):
-    page = opened("01")
-    page.answer(ANSWERS)
-    page.load("#matmul.size=4096&matmul-2.size=16")
-    assert [page.figure("matmul", n).locator("output").first.inner_text() for n in (0, 1)] == ["4096", "16"]
-    page.page.evaluate("location.hash = '#matmul.size=nonsense'")
+    page = opened("02")
+    page.answer(["1 ms", "the CPU"])
+    page.load("#transfers.nbytes=4096&transfers-2.nbytes=65536")
+    assert [page.figure("transfers", n).locator("output").first.inner_text() for n in (0, 1)] == ["4096", "65536"]
+    page.page.evaluate("location.hash = '#transfers.nbytes=nonsense'")
     assert page.complaints == []
 
 
@@ -241,10 +241,10 @@ def test_on_paper_a_page_is_light(opened):
 def test_a_screen_reader_gets_the_slider_s_value_and_the_sentence_once(opened):
     page = opened("01")
     view = page.page.locator(".view").last
-    assert view.locator("input[type=range]").first.get_attribute("aria-valuetext") == "1024"
+    assert view.locator("input[type=range]").first.get_attribute("aria-valuetext") == "first kernel"
     said, tree = view.locator("[aria-live=polite]"), view.aria_snapshot()
     assert said.count() == 1 and tree.count(said.inner_text()) == 1
-    assert '- heading "From which size on is the GPU ahead?"' in tree and "100 ms" not in tree  # a tick
+    assert '- heading "What does a first call wait for?"' in tree and "100 ms" not in tree  # a tick
 
 
 def test_it_is_ready_soon_and_a_step_is_painted_at_once(opened, record_property):

@@ -43,7 +43,7 @@ check("01-timer", timer=timer)
 #
 # | | |
 # | --- | --- |
-# | Goal | Know that a GPU call returns before its work is done; be able to time GPU work correctly and say what a given timer is true of. |
+# | Goal | Know that a GPU call returns before its work is done; be able to time GPU work correctly and say what a given timer is true of; know what a first call pays for. |
 # | Minutes | 45 |
 # | Before | Lesson 00. Some Python: functions, loops, `time.perf_counter()`. What a matrix multiplication is, and that its work grows with the cube of the size. |
 # | Answers | [solutions/01_async_timing.ipynb](../notebooks/solutions/01_async_timing.ipynb) |
@@ -58,6 +58,9 @@ check("01-timer", timer=timer)
 # 3. *Synchronising after each call makes a timer right, and no sync is always the worst one.* For a small operation the ranking
 #    surprises: a timer that waits counts the launch and the report of the end with the work. Each timer is true of something; ask of what.
 #
+# A fourth one, about the first call: *the kernel is compiled when it is first used.* For torch's own kernels, compare the first kernel
+# with the driver's compiler switched off, and with all modules loaded beforehand.
+#
 # **Answers**
 #
 # - *The guess and the ranking:* in the cells that compare. Timers whose errors are almost the same count as one
@@ -68,8 +71,8 @@ check("01-timer", timer=timer)
 # - *Build the timer:* one call to warm up, an event, many calls, an event; wait once; the seconds between the events over the number of
 #   calls. It is right where a call takes longer than its launch, as here; on the small ReLU it would time the host, and the
 #   calls belong in a CUDA graph.
-# - *Where do the lines cross:* the first size in the figure from which on the GPU line stays below the CPU's.
-# - *What the article claims:* `brrr claims matmul`. A claim of the article that fails on your machine is a result, not a
+# - *The first call:* folded under the question.
+# - *What the article claims:* `brrr claims matmul first_call`. A claim of the article that fails on your machine is a result, not a
 #   mistake of the student: its GPU, its CPU and the link between them were different ones.
 #
 # **To discuss.** A colleague reports that a network's `print(loss)` takes most of the training step, and wants to make printing

@@ -48,8 +48,8 @@ check("02b-pipeline", pipeline=pipeline)
 #
 # | | |
 # | --- | --- |
-# | Goal | Be able to say what must be true before two things on a GPU overlap, to find the wait that prevents it, and to build a pipeline that overlaps; know what the first call of a process pays for. |
-# | Minutes | 40 |
+# | Goal | Be able to say what must be true before two things on a GPU overlap, to find the wait that prevents it, and to build a pipeline that overlaps. |
+# | Minutes | 35 |
 # | Before | Lesson 02. A side road: the main road goes on without it. |
 # | Answers | [solutions/02b_overlap.ipynb](../notebooks/solutions/02b_overlap.ipynb) |
 #
@@ -63,9 +63,6 @@ check("02b-pipeline", pipeline=pipeline)
 # 3. *The more chunks the better.* It comes from the formula (n + 2)/n alone. Each chunk also needs its launches, and below a certain
 #    size the launches take longer than the work. The line of the small chunks shows it.
 #
-# A fourth one, about the first call: *the kernel is compiled when it is first used.* For torch's own kernels, compare the first sine
-# with the driver's compiler switched off, and with all modules loaded beforehand.
-#
 # **Answers**
 #
 # - *The guesses:* in the cells that compare, from the data shown; the timelines show why.
@@ -74,9 +71,9 @@ check("02b-pipeline", pipeline=pipeline)
 #   overwrites a chunk as soon as one is. That is why the exercise also runs with slow streams.
 # - *How many chunks:* 20 (18 reaches 90 % of the best rate, which is another question), and 10, the square root of 2/0.02.
 #   <!-- definition: the exercise -->
-# - *What the article claims:* `brrr claims overlap first_call`. Its streams bring little, as it says. It also says that they could help
+# - *What the article claims:* `brrr claims overlap`. Its streams bring little, as it says. It also says that they could help
 #   where transfers dominate; that is judged as well, and its own code tells why they do not.
-# - *Is anything compiled, where does the pipeline pay:* folded under the questions.
+# - *Where does the pipeline pay:* folded under the question.
 #
 # **To discuss.** A data loader sends the next batch while the network trains on this one. Which of the three conditions does it meet
 # by itself, and which must you take care of? (Batches are the chunks. Pinned memory is an option of the loader, and

@@ -49,7 +49,7 @@ check("03-chatty", quiet=quiet)
 # 1. *The GPU adds fastest, then torch on the CPU; Python is last.* It comes from rates at full load, and from "Python is slow". On one
 #    number there is no load: what counts is how much must be decided before the one addition, and Python decides least.
 # 2. *TorchScript (or a graph, or a compiler) is always cheaper than plain calls.* It comes from reading "compiled" as "fast". Getting
-#    into the script is overhead too; it pays for a chain of operators, which share it. Let them move *operators* from 1 to 16 and say which rungs
+#    into the script is overhead too, which the operators of a chain share. Let them move *operators* from 1 to 16 and say which rungs
 #    change places.
 # 3. *If the time does not grow with the batch, it is overhead.* It may be two other things: an under-filled GPU (lesson 04b), or a
 #    skinny matrix multiplication, which reads the same weights for any number of rows. Ask what would tell them apart: the
