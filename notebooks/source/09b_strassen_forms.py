@@ -203,7 +203,7 @@ claims("09b")
 # <!-- so strassen: error('tf32') is 2.9e-4 to 3e-4; count(error('tf32')) == 9 -->
 #
 # - Short numbers are fast because their multipliers are small, and sums of several short numbers can carry float32's digits.
-# - A Strassen level makes errors larger, most of all on badly scaled inputs.
+# - A Strassen level makes errors larger, especially on badly scaled inputs.
 # - Judge a fast matmul by its worst row on data like yours, and choose on the frontier of time and error.
 #
 # Terms: [[Strassen level]], [[relative error]], [[tensor core]], [[split product]], [[frontier]].

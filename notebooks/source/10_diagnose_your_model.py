@@ -75,7 +75,7 @@ compare(g, "block", of="classes")
 # The time of one block, forward, has four parts:
 #
 # - **overhead**: the GPU is idle and waits for the host;
-# - **under-filled**: a kernel waits for its own steps (00) and leaves most of the GPU empty, so twice the batch takes as long;
+# - **under-filled**: a kernel waits for its own steps (00) and leaves most of the GPU empty, so a larger batch takes as long;
 # - **memory**: bytes set a kernel's pace;
 # - **compute**: arithmetic does.
 
@@ -111,7 +111,7 @@ explore(
 # | --- | --- | --- | --- |
 # | the GPU is idle between kernels; a larger size takes as long | overhead | a [[CUDA Graph]] is faster | that graph, by hand or `mode="reduce-overhead"`, larger batch, no `.item()` |
 # | near the peak bandwidth, far below the peak FLOP/s | [[memory-bound]] | half the bytes are faster | `torch.compile`, bfloat16, `scaled_dot_product_attention` |
-# | far below both, but the GPU is busy | under-filled | twice the batch costs nothing; else compute | larger batch, fewer and larger kernels |
+# | far below both, but the GPU is busy | under-filled | a doubled batch is free; else compute | larger batch, fewer and larger kernels |
 # | near the peak FLOP/s of its type | [[compute-bound]] | only fewer FLOP are faster | tensor cores: bfloat16, `set_float32_matmul_precision` |
 # | one size is slow, its neighbour is fast | a bad shape | one column more or less | [[padding]] |
 #
