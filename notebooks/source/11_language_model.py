@@ -54,7 +54,7 @@ compare(g, "decode", ["eager", "compile", "graph", "compile graph"], **one)
 # launches all of them at once. What is
 # <!-- so decode: at(context=2048); period('eager', batch=8) < 0.8 * period('eager', batch=2) -->
 # left are hundreds of short kernels. Between the matmuls stand norms, rotations, additions and copies, each too short to be limited by
-# anything but its own start and end: the GPU is under-filled. The compiler fuses these into a few. (Without a graph, it still launches them one by one.)
+# anything but its own start and end: *under-filled*. The compiler fuses these into a few. (Without a graph, it still launches them one by one.)
 # Then two fifths of the time are what reading the weights would take at the full bandwidth.
 # <!-- so decode: token = (bytes('graph', batch=1, context=8192) - bytes('graph', batch=1, context=2048)) / 6144;
 # weights = bytes('graph', batch=1, context=2048) - 2048 * token; weights / 4.8e12 / period('compile-graph', batch=1,
