@@ -208,7 +208,7 @@ check("05-transformer", flop=..., nbytes=..., share=...)
 # 2048 to 3071, and its **mask** leaves out those from 2500 on. A variable is a register.
 #
 # Fill in two lines, so that `y` becomes `x.cos().cos()`, then write `kernel=kernel`. `check` counts the bytes that you read and write.
-# Without a GPU, Triton's interpreter runs your kernel.
+# Without a GPU, Triton's interpreter runs it (on Linux).
 
 
 # %% tags=["your-turn", "exercise:05-kernel", "makes"]
