@@ -55,9 +55,17 @@ class Mark:
 class Wrong(Exception):
     """Raised anywhere below an exercise's `grade`: what is wrong with an answer, and a hint."""
 
+    status: Status = "wrong"
+
     def __init__(self, text: str, hint: str = "") -> None:
         super().__init__(text)
         self.text, self.hint = text, hint
+
+
+class Unmarked(Wrong):
+    """Nothing can be said of an answer on this machine; the text says why, the hint where it can."""
+
+    status = "not answered"
 
 
 class StudentError(Wrong):
@@ -87,7 +95,7 @@ class Exercise:
                     raise Wrong(f"`{each}` is {answers[each]!r}, not a function.", hint)
             return Mark("right", self.grade(**answers))
         except Wrong as wrong:
-            return Mark("wrong", wrong.text, wrong.hint)
+            return Mark(wrong.status, wrong.text, wrong.hint)
 
 
 def exercise(name: str, *, values: tuple[str, ...] = ()) -> Callable[[Callable[..., str]], Exercise]:

@@ -238,36 +238,6 @@ class Gpu:
         return values_there._values
 
 
-class Memory:
-    """Arrays of numbers by name, each access counted.
-
-    >>> memory = Memory({"x": [1.0, 2.0]})
-    >>> memory.write("y", 0, memory.read("x", 1))
-    >>> memory.accesses
-    2
-    """
-
-    def __init__(self, arrays: dict[str, list[float]]) -> None:
-        self.accesses = 0
-        self._arrays = {name: dict(enumerate(values)) for name, values in arrays.items()}
-
-    def read(self, name: str, place: int) -> float:
-        """The number at a place of an array."""
-        if place not in self._arrays.get(name, {}):
-            raise KeyError(f"nothing was written to {name!r} at {place}")
-        self.accesses += 1
-        return self._arrays[name][place]
-
-    def write(self, name: str, place: int, value: float) -> None:
-        """Store a number at a place of an array, which may be a new one."""
-        self.accesses += 1
-        self._arrays.setdefault(name, {})[place] = float(value)
-
-    def array(self, name: str) -> list[float]:
-        """What was written, uncounted."""
-        return [value for _, value in sorted(self._arrays.get(name, {}).items())]
-
-
 # ---------------------------------------------------------------------------------------------------------------------
 # Live: an asynchronous device whose work has a known duration. The CPU queue, or the GPU.
 

@@ -12,8 +12,7 @@
 # Side road.
 # Know before: [memory-bound kernels](04_memory_bound.ipynb).
 #
-# The datasheet gives one [[DRAM bandwidth]]. One kernel that reads memory reaches less than a hundredth of it, the next runs above
-# it. **What decides?**
+# The datasheet gives one [[DRAM bandwidth]]. One kernel reaches less than a hundredth of it, the next runs above it. **What decides?**
 #
 # You will be able to:
 #
@@ -32,14 +31,13 @@ factory("memory", detail="sm")
 # A GPU has many [[multiprocessor|multiprocessors (SMs)]], an H200 132 of them. A kernel consists of [[thread block|thread blocks]].
 # Each runs on one multiprocessor, its threads in groups of 32, called [[warp|warps]].
 #
-# Here each block of 256 threads reads 256 KiB of its own, and each thread waits for its number before it asks for the next. 132
-# blocks get a multiprocessor each.
+# Here a block of 256 threads reads 256 KiB of its own, and each thread waits for its number before it asks for the next.
 
 # %% tags=["guess"]
 g = guess("132 blocks, which read 132 times as many bytes, take ... times as long as one", unit="x")
 
 # %% [markdown] tags=["run"]
-# The lines differ in the loads *in flight*: a thread asks for one number, or up to eight at once, and then waits for all.
+# The lines differ in the loads *in flight*: a thread asks for one, two, four or eight numbers at once, and then waits for them.
 # Dotted and dash-dotted: [[Little's law]].
 
 # %% tags=["run"]
@@ -63,14 +61,12 @@ compare(g, "occupancy", ["one load", "eight loads"], blocks=(1, 132))
 # warps per multiprocessor ([[occupancy]]) or more loads per thread put more in flight, until the memory itself is the limit:
 # [[memory-bound]].
 #
-# **Why do eight loads stay below the prediction?** It assumes the latency of one block with one load. Each thread reads 256
-# numbers: in 256 rounds of one load, or in 32 rounds of eight. Divide the table's times of one block by these numbers of rounds: a
-# round of eight takes about two fifths longer than a round of one. A thread must start eight loads and add eight numbers, and the
+# **Why do eight loads stay below the prediction?** It assumes the latency of one block with one load. A round of eight loads takes
+# about two fifths longer than a round of one: a thread starts eight loads and adds eight numbers.
 # <!-- so occupancy: at(blocks=1); 8 * busy('loads-8') / busy('loads-1') is 1.35 to 1.45 -->
-# kernel's start and end are spread over fewer rounds.
 #
-# **The dents.** A multiprocessor holds eight of these small blocks. If all are full, one block more has to wait, and runs in a
-# [[wave]] of its own.
+# **The dents.** A multiprocessor holds eight of these small blocks. One block more than fits has to wait, and runs in a [[wave]] of its
+# own.
 #
 # So a time that is *flat with size* has three usual causes: [[host overhead]], an under-filled GPU, or a matrix
 # multiplication with few rows (lesson 07). A CUDA Graph removes only the first.
@@ -116,45 +112,41 @@ compare(s, "strides", ["read", "write"], at=there, stride=(1, 8))
 
 # %% [markdown] tags=["explain"]
 # Memory moves whole [[sector|sectors]] of 32 bytes; four make a cache line. If the threads of a warp read neighbours, eight floats share
-# a sector: [[coalesced access]]. With stride 8 each thread needs a sector of its own, and seven eighths of it are thrown away. Which
-# share of the array moves?
+# a sector: [[coalesced access]]. With stride 8 each thread needs a sector of its own. Which share of the array moves?
 #
-# | stride | a float every | by sectors, 32 B (dotted in the figure) | by pairs, 64 B (thin dashes: *Predictions*) | by lines, 128 B | measured time |
+# | stride | a float every | by sectors, 32 B (dotted) | by pairs, 64 B (thin dashes) | by lines, 128 B | measured time |
 # | --- | --- | --- | --- | --- | --- |
-# | 2 | 8 B | all | all | all | as long as stride 1 |
-# | 8 | 32 B | all | all | all | as long |
-# | 16 | 64 B | half | all | all | as long |
-# | 32 | 128 B | a quarter | half | all | six tenths |
+# | 2 | 8 B | 1 | 1 | 1 | 1, as stride 1 |
+# | 8 | 32 B | 1 | 1 | 1 | 1 |
+# | 16 | 64 B | 1/2 | 1 | 1 | 1 |
+# | 32 | 128 B | 1/4 | 1/2 | 1 | 0.6 |
 # <!-- so strides: at(offset=0, numbers=268435456); [busy('read', stride=n) / busy('read', stride=1) for n in (2, 8,
 # 16)] is 0.97 to 1.03; busy('read', stride=32) / busy('read', stride=1) is 0.58 to 0.62 -->
 #
-# Stride 16 shows that sectors move in pairs. (Stride 32 takes nearly a fifth longer than pairs would.)
-# <!-- so strides: at(offset=0, numbers=268435456); busy('read', stride=32) / busy('read', stride=1) / 0.5 is 1.15 to 1.2
-# -->
+# Stride 16 shows that sectors move in pairs.
 #
-# **Writing** one number in two, four or eight takes over twice as long as writing all, as if a sector had to be read before a part of
+# **Writing** one number in two, four or eight takes over twice as long as writing each, as if a sector had to be read before a part of
 # <!-- so strides: at(offset=0, numbers=268435456); busy('write', stride=[2, 4, 8]) > 2 * busy('write', stride=1) -->
 # it is written.
 #
-# **[[Misaligned access]].** Set the stride to 1 and the first number to 1. Reads do not mind: two warps share a sector, and
+# **[[Misaligned access]].** Set the stride to 1 and the first number to 1. Reads take as long as before: two warps share a sector, and
 # the second finds it in the cache. Writes take twice as long: each warp begins and ends inside a sector.
-# <!-- so strides: at(stride=1, numbers=268435456); busy('write', offset=1) / busy('write', offset=0) is 1.9 to 2.1 -->
+# <!-- so strides: at(stride=1, numbers=268435456); busy('read', offset=1) / busy('read', offset=0) is 0.95 to 1.05;
+# busy('write', offset=1) / busy('write', offset=0) is 1.9 to 2.1 -->
 
 # %% [markdown] tags=["explore"]
 # ## Explore: what a cache changes
 #
-# All multiprocessors share the [[L2]] cache. A *sustained* kernel goes over its working set again and again, *one torch operator* only
-# once. Where is the cliff, and when does one operator beat the datasheet's memory?
+# The multiprocessors share the [[L2]] cache. A *sustained* kernel goes over its working set again and again, *one torch operator* once.
+# Where is the cliff, and when does one operator beat the datasheet's memory?
 #
 # <details><summary>Answer</summary>
 #
-# The cliff is just below 2²⁶ bytes. Smaller sets fit into L2, which is about twice as fast as the memory. One operator on a
-# small set mostly starts and ends. Around 2²⁵ bytes it beats the datasheet: the operator before has left the set in L2. (*Read*
-# has a bump, at 2¹⁹: up to 2²² there are more threads than words of 16 bytes, and several ask for the same word at once. Its
-# height is lesson 04's roof *L2 cache*.)
-# <!-- so working_set: rate = bytes('sustained-read') / busy('sustained-read'); max(rate) == rate[524288]; rate[2097152]
-# > 9e12; rate[4194304] < 9e12; [rate[n] for n in (8388608, 16777216, 33554432)] is 8e12 to 8.8e12; 4 * 512 *
-# sheet('sm_count') * 16 is 4194304 to 4.4e6 -->
+# The cliff is just below 2²⁶ bytes. Smaller sets fit into L2, from which a kernel reads about twice as fast as from memory.
+# <!-- so working_set: rate = bytes('sustained-read') / busy('sustained-read'); [rate[n] / rate[1073741824] for n in
+# (8388608, 16777216, 33554432)] is 1.7 to 2.3 -->
+# One operator on a small set mostly starts and ends. Around 2²⁵ bytes it beats the datasheet: the operator before has left the set in
+# L2.
 #
 # </details>
 
@@ -166,8 +158,8 @@ explore("working_set", at=near, lines=["copy", "read", "torch copy"], show="rate
 # %% [markdown] tags=["your-turn"]
 # ## Your turn: how many loads in flight?
 #
-# A memory delivers 4.8 TB/s, and a load takes 400 ns. *Calculate* the bytes that must be in flight. The GPU has 132
-# multiprocessors with up to 2048 threads each. How many loads of 4 bytes (a whole number) must each have in flight?
+# A memory delivers 4.8 TB/s, and a load takes 400 ns. *Calculate* the bytes that must be in flight. The GPU has 132 multiprocessors
+# with 2048 threads each. How many loads of 4 bytes (a whole number) must a thread have in flight?
 
 # %% tags=["your-turn", "exercise:04b-little", "calculates"]
 check("04b-little", bytes_in_flight=..., loads=...)
@@ -176,8 +168,7 @@ check("04b-little", bytes_in_flight=..., loads=...)
 # ## More: let neighbours read neighbours
 #
 # A warp of 32 threads reads 512 floats in 16 steps. `place(thread, step)` says which float a thread reads. Here each thread has
-# a stretch of its own. Fix it: read every float once, with as few sectors as possible. Then
-# write `place=place`.
+# a stretch of its own. Fix it: read each float once, with as few sectors as possible. Then write `place=place`.
 
 
 # %% tags=["your-turn", "exercise:04b-mend", "makes"]

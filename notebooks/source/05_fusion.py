@@ -8,20 +8,20 @@
 # %% [markdown] tags=["question"]
 # # 05 · What does fusion save?
 #
-# Each PyTorch operator reads its input from memory and writes its result back. The next operator reads that result again. **What
+# Each PyTorch operator reads its input from memory and writes its result back. The next one reads it again. **What
 # do you gain if the numbers stay in [[registers]] in between?**
 #
 # You will be able to:
 #
 # - count the bytes that [[fusion]] saves
 # - estimate how much faster a fused kernel is
-# - rewrite passes over memory as one
+# - write a fused kernel in Triton
 #
 # Know before: [04](04_memory_bound.ipynb)'s [[memory-bound]].
 
 # %% tags=["setup", "question"]
 from brrr import array, cost, predict
-from brrr_course import check, claims, compare, cos_cos, explore, factory, guess
+from brrr_course import check, claims, compare, cos_cos, explore, factory, guess, tl, triton
 
 factory("memory", detail="l2")
 
@@ -33,15 +33,15 @@ factory("memory", detail="l2")
 #     return x.cos().cos()
 # ```
 #
-# PyTorch launches two [[kernel|kernels]]. A compiler can write one that does both: [[fusion]]. Count before you
-# guess: how often does each number travel to memory or from memory, with two kernels and with one?
+# PyTorch launches two [[kernel|kernels]]. One kernel can do both: [[fusion]]. Count first: how often does each number travel to or
+# from memory, with two kernels and with one?
 
 # %% tags=["guess"]
 g = guess("As one kernel, x.cos().cos() is faster by a factor of ...", unit="x")
 
 # %% [markdown] tags=["run"]
-# First the calculator: it counts bytes and predicts times, and runs nothing. Then the measurement of three ways to one kernel:
-# `torch.compile` writes it, you write it in Triton, or you write one line of CUDA C++. Dashed is the prediction.
+# First the calculator counts bytes and predicts times. Then three ways to one kernel are measured: `torch.compile`, Triton (the
+# exercise below), and one line of CUDA C++. Dashed is the prediction.
 
 # %% tags=["run"]
 work = cost(cos_cos, array(2**28, "float32"))
@@ -49,12 +49,12 @@ display(work, predict(work, device="h200"), predict(work, device="h200", how="co
 
 # %% tags=["run"]
 at = {"elements": 2**28, "dtype": "float32"}
-fused = {"compile": "eager", "triton": "eager", "cuda": "eager"}
+one_kernel = {"compile": "eager", "triton": "eager", "cuda": "eager"}
 asks = "What does one kernel in place of two gain?"
-explore("cos_cos", at=at, show={"speedup": fused}, unlock=g, predict=True, title=asks)
+explore("cos_cos", at=at, show={"speedup": one_kernel}, unlock=g, predict=True, title=asks)
 
 # %% tags=["compare"]
-compare(g, "cos_cos", fused, of="speed-up", at=at)
+compare(g, "cos_cos", one_kernel, of="speed-up", at=at)
 
 # %% [markdown] tags=["explain"]
 # <details><summary>What measured it</summary>
@@ -69,26 +69,24 @@ compare(g, "cos_cos", fused, of="speed-up", at=at)
 #
 # </details>
 #
-# Two kernels move four arrays: in, out, in, out. One kernel moves two. By the bytes, that is a factor of two.
+# Two kernels move four arrays: in, out, in, out. One kernel moves two: by the bytes, a factor of two.
 #
-# One cosine is [[memory-bound]]: its arithmetic hides behind its bytes. Fusion saves no arithmetic; it puts two cosines on the same
-# bytes, which doubles the [[arithmetic intensity]]. Now arithmetic takes about as long as the bytes (*balanced*), so the gain stays a
-# little below two.
+# One cosine is [[memory-bound]]: its arithmetic hides behind its bytes. Fusion saves no arithmetic, so two cosines on the same bytes
+# double the [[arithmetic intensity]]. Arithmetic now takes about as long as the bytes, and the gain stays a little below two.
 # <!-- so cos_cos: at(elements=268435456, dtype='float32'); [busy('eager') / busy(way) for way in ('compile', 'triton',
 # 'cuda')] is 1.8 to 2 -->
 #
 # Elsewhere in the figure:
 #
-# - **bfloat16** halves the bytes, but not the cosines: fusion gains less.
+# - **bfloat16** halves the bytes, not the cosines: fusion gains less.
 # <!-- so cos_cos: at(elements=67108864); gain = [busy('eager', dtype=kind) / busy(way, dtype=kind) for way in
 # ('compile', 'triton', 'cuda') for kind in ('bfloat16', 'float32')]; [gain[way, 'bfloat16'] < gain[way, 'float32'] for
 # way in ('compile', 'triton', 'cuda')] -->
-# - **At 2²⁰** the gain is small: the second kernel finds the first one's result in the [[L2]] cache.
+# - **At 2²⁰** the gain is small: the second kernel finds its input in the [[L2]] cache.
 # <!-- so cos_cos: at(dtype='float32', elements=[1024, 16384, 262144, 1048576, 16777216, 268435456]); gain =
 # [busy('eager') / busy(way) for way in ('compile', 'triton', 'cuda')]; [gain[way][1048576] <= min(gain[way]) for way in
 # ('compile', 'triton', 'cuda')] -->
-# - **At the left end** starting a kernel takes longer than its bytes. One start replaces two, and the compiler's kernel takes
-#   less time than a single one of PyTorch's.
+# - **At the left end** starting a kernel takes longer than its bytes: one start replaces two.
 # <!-- so cos_cos: at(elements=1024, dtype='float32'); busy('eager') / busy('compile') > 2 -->
 
 # %% [markdown] tags=["guess"]
@@ -99,8 +97,8 @@ compare(g, "cos_cos", fused, of="speed-up", at=at)
 # return power / power.sum(-1, keepdim=True)
 # ```
 #
-# A row of `x` has 1024 numbers. A maximum or a sum over it is a **reduction**: it needs the whole row. Can
-# one kernel do all five operators and read `x` only once?
+# A row of `x` has 1024 numbers. A maximum or a sum over it is a **reduction**: it needs the whole row. Can one kernel do the five
+# operators and read `x` once?
 
 # %% tags=["guess"]
 s = guess("As one kernel, this softmax is faster by a factor of ...", unit="x")
@@ -123,13 +121,15 @@ compare(s, "fusion", gains, of="speed-up", at=there)
 
 # %% [markdown] tags=["explain", "yours"]
 # **Your explanation.** Fusion gains nothing for a linear layer with its ReLU, and a lot for a layer norm. Why? Double-click here
+# <!-- so fusion: at(elements=67108864, dtype='float32'); busy('linear-eager') / busy('linear-compile') is 0.98 to 1.02;
+# busy('norm-eager') / busy('norm-compile') > 6 -->
 # and write two sentences.
 
 # %% [markdown] tags=["explain"]
 # <details><summary>Our explanation</summary>
 #
-# A linear layer is [[compute-bound]]: its matmul takes nearly all of the time, so the ReLU's bytes hardly count. A layer norm is many small
-# memory-bound operators. A row fits into one multiprocessor's registers, so one kernel reads it once and does them all.
+# A linear layer is [[compute-bound]]: next to its matmul the ReLU's bytes count little. A layer norm is many small memory-bound
+# operators. A row fits into one multiprocessor's registers, so one kernel reads it once for the whole norm.
 #
 # </details>
 #
@@ -143,40 +143,37 @@ compare(s, "fusion", gains, of="speed-up", at=there)
 # | two cosines, both needed | `h = x.cos()`, `h.cos()` | 4n | 3n |
 # | linear layer and ReLU | `relu(x @ W + b)` | 4n | 2n |
 #
-# For a float32 `x` of shape (B, N), fusing bias and ReLU saves one write and one read, 2 · B · N · 4 bytes. With
-# B = 8192 and N = 4096 that is 268 MB.
+# For a float32 `x` of 8192 × 4096, fusing bias and ReLU saves one write and one read: 2 · 8192 · 4096 · 4 bytes, that is 268 MB.
 # <!-- so fusion: 2 * 8192 * 4096 * 4 is 267.5e6 to 268.5e6 -->
 #
-# The first three lines gain *more* than the table says. Some of their operators, run alone, take longer than their bytes:
+# The first three lines gain *more* than the table says: some of their operators, run alone, take longer than their bytes. One is the
 # <!-- so fusion: at(elements=67108864, dtype='float32'); busy('softmax-eager') / busy('softmax-compile') > 4;
 # busy('norm-eager') / busy('norm-compile') > 6; busy('bias-eager') / busy('bias-compile') > 2; busy('linear-eager') /
 # busy('linear-compile') is 0.95 to 1.05 -->
-# PyTorch adds a row to each row of a matrix with a slower kernel than the one that adds two matrices. *Predictions*, below the
-# figure, knows these kernels; table and claims count *bytes alone*.
+# addition of a row to each row of a matrix. (*Predictions* know its kernel; the claims count bytes alone.)
 #
-# With tiny arrays fusion can even lose: calling a compiled function costs the host more than the operators do.
+# With tiny arrays fusion can lose: to call a compiled function costs the host more than the operators do.
 # <!-- so fusion: at(elements=1024, dtype='float32'); period('chain-compile') > 1.2 * period('chain-eager') -->
 #
 # **What stops a compiler from fusing?**
 #
-# - A matmul mostly stays the library's own kernel; only the pointwise operators around it are fused.
-# - A reduction across thread blocks: all must finish before any can use its result.
-# - A result needed elsewhere must be written: saved for the backward pass, or changed in place and seen through a view.
-# - A **graph break**: `print`, `.item()` or an `if` on a tensor's values needs Python in between, so the parts are compiled separately.
+# - A matmul: it mostly stays the library's own kernel.
+# - A reduction across thread blocks: its result is there when the last block has finished.
+# - A result that is needed elsewhere, as in the backward pass: it must be written.
+# - A **graph break**: `print`, `.item()` or an `if` on a tensor's values needs Python in between.
 
 # %% [markdown] tags=["explore"]
 # ## Explore: a longer chain
 #
-# Lesson 02's nested sine is a chain of four. By the bytes alone, one kernel for k operators takes one k-th of the time. Make the
-# chain longer: how far does the gain of each way follow?
+# By the bytes alone, one kernel for k sines takes one k-th of the time. Make the chain longer: how far does each way follow?
 #
 # <details><summary>Answer</summary>
 #
-# That of CUDA C++ follows up to two sines, that of the others not even so far. From eight on, all three gain about twofold: an accurate
+# CUDA C++ follows up to two sines, the others not even so far. From eight on, the three gain about twofold: an accurate
 # <!-- so sines: at(elements=67108864); gain = [busy('eager', sines=n) / busy(way, sines=n) for way in ('cuda',
 # 'compile', 'script') for n in (2, 8, 16, 32)]; gain['cuda', 2] is 1.9 to 2.1; [gain[way, 2] for way in ('compile',
 # 'script')] < 1.5; [gain[way, n] for way in ('cuda', 'compile', 'script') for n in (8, 16, 32)] is 1.8 to 2.5 -->
-# sine is a long polynomial: the kernel is compute-bound, and each further sine adds its arithmetic.
+# sine is a long polynomial, so the kernel is compute-bound.
 #
 # </details>
 
@@ -190,31 +187,41 @@ explore(
 # ## Your turn: the small part of the FLOP
 #
 # A transformer layer has width 1024 and processes 8192 tokens in bfloat16. Its matmuls (without attention's own): four
-# multiply (tokens × 1024) by (1024 × 1024), one goes to 4096 features and one back. The rest: two layer norms, two additions, and a GELU on the 4096
-# features, each a kernel that reads its inputs and writes its result once. *Calculate* the matmuls' FLOP, the rest's bytes, and
-# the rest's share of the time at 660 TFLOP/s and 4.2 TB/s.
+# multiply (tokens × 1024) by (1024 × 1024), one goes to 4096 features and one back. The rest: two layer norms, two additions, and a
+# GELU on the 4096 features. Each is a kernel that reads its inputs and writes its result once. *Calculate* the matmuls' FLOP, the
+# rest's bytes, and the rest's share of the time at 660 TFLOP/s and 4.2 TB/s.
 
 # %% tags=["your-turn", "exercise:05-transformer", "calculates"]
 check("05-transformer", flop=..., nbytes=..., share=...)
 
 # %% [markdown] tags=["your-turn"]
-# ## More: three passes as one
+# ## More: fill in a Triton kernel
 #
-# `gated` computes `relu(x + b) * g`, one operator after the other. `memory.read(name, i)` and `memory.write(name, i, value)` are counted.
-# Rewrite it so that it makes the same "y" with as few of them as possible. Then write `gated=gated`.
+# You write what one *program* does with its block of 1024 numbers, and start many:
+#
+# ```python
+# programs = triton.cdiv(x.numel(), 1024)           # divide and round up: 2500 numbers need 3 programs
+# kernel[(programs,)](x, y, x.numel(), BLOCK=1024)
+# ```
+#
+# In the kernel, `x` is the address of the first number, so `x + place` are 1024 addresses. Of 2500 numbers, program 2 has the places
+# 2048 to 3071, and its **mask** leaves out those from 2500 on. A variable is a register.
+#
+# Fill in two lines, so that `y` becomes `x.cos().cos()`, then write `kernel=kernel`. `check` counts the bytes that you read and write.
+# Without a GPU, Triton's interpreter runs it (on Linux).
 
 
-# %% tags=["your-turn", "exercise:05-passes", "makes"]
-def gated(memory, n):
-    for i in range(n):
-        memory.write("sum", i, memory.read("x", i) + memory.read("b", i))
-    for i in range(n):
-        memory.write("relu", i, max(memory.read("sum", i), 0.0))
-    for i in range(n):
-        memory.write("y", i, memory.read("relu", i) * memory.read("g", i))
+# %% tags=["your-turn", "exercise:05-kernel", "makes"]
+@triton.jit
+def kernel(x, y, count, BLOCK: tl.constexpr):
+    place = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)  # program 0: 0 to 1023, program 1: 1024 to 2047, ...
+    inside = place < count  # the mask
+    value = tl.load(x + place, mask=inside).to(tl.float32)  # x may be bfloat16; tl.cos takes float32
+    ...  # yours: compute. The cosine is tl.cos(value)
+    ...  # yours: store. tl.store(addresses, values, mask=...) writes
 
 
-check("05-passes", gated=...)
+check("05-kernel", kernel=...)
 
 # %% [markdown] tags=["claims"]
 # ## Which claims held
@@ -233,8 +240,7 @@ claims("05")
 # busy(f'{way}-compile') / promised for way, promised in (('softmax', 4), ('norm', 6), ('bias', 2), ('kept', 4 / 3))] > 0.9 -->
 #
 # - Fusion saves the memory traffic between operators, and no arithmetic.
-# - Where memory sets the pace, expect a gain of all operators' bytes over the bytes of inputs and results; more where an operator
-#   alone takes longer than its bytes require.
+# - For memory-bound operators expect a gain of the operators' bytes, one by one, over the bytes of inputs and results.
 # - Expect little after a matmul, where an intermediate is needed anyway, or where the host sets the pace.
 #
 # Terms: [[fusion]], [[memory-bound]], [[compute-bound]], [[L2]], [[arithmetic intensity]].
@@ -253,8 +259,6 @@ claims("05")
 # x, b = torch.randn(4096, 1024), torch.randn(1024)
 # torch.testing.assert_close(fused(x, b), biased(x, b))
 # ```
-#
-# `TORCH_LOGS=output_code` prints the kernels that it wrote.
 
 # %% [markdown] tags=["next"]
 # ## Next

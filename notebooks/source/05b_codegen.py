@@ -10,21 +10,22 @@
 # # 05b · Who writes the kernel?
 #
 # Side road.
-# Know before: [fusion](05_fusion.ipynb).
+# Know before: [05](05_fusion.ipynb)'s *fusion*, and its Triton kernel.
 #
-# A compiler that sees a whole program can do more than fuse kernels: it can decide what to save at all. **What does it write,
-# what does it leave out, and can you write a kernel yourself?**
+# A compiler that sees the forward and the backward pass can do more than fuse kernels: it can decide what to save. **What does it
+# write, and what does it leave out?**
 #
 # You will be able to:
 #
 # - predict when computing again beats saving
-# - count the bytes that fusion saves
-# - write a fused Triton kernel with its mask
+# - keep only the input for the backward pass
+# - read what `torch.compile` wrote
 
 # %% tags=["setup", "question"]
 import torch
 from brrr import LineError, elementwise
-from brrr_course import against_copy, check, claims, compare, explore, factory, generated, guess, tl, triton
+from brrr_course import against_copy, check, claims, compare, explore, factory, generated, guess
+from torch.utils.checkpoint import checkpoint
 
 factory("memory", detail="sm")
 
@@ -37,10 +38,10 @@ factory("memory", detail="sm")
 # x.backward(gradient)        # needs the input of each of the eight
 # ```
 #
-# The usual way *saves* those eight inputs in memory. [[Rematerialisation]] saves only the first, and computes the others again
-# in the backward pass. Two comparisons:
+# The usual way *saves* the eight inputs in memory. [[Rematerialisation]] saves only the first, and computes the others again in the
+# backward pass:
 #
-# | computes again | against, all saved | kernels |
+# | computes again | against the usual way | kernels |
 # | --- | --- | --- |
 # | `torch.compile`, its own choice | `torch.compile` | fused |
 # | `torch.utils.checkpoint` | the operators | one by one |
@@ -50,11 +51,11 @@ g = guess("Computed again and fused, forward and backward together are faster by
 
 # %% tags=["run"]
 at = {"activation": "hardswish", "depth": 8, "elements": 2**26}
-again = {"compile": "compile saved", "checkpoint": "eager"}
+recomputed = {"compile": "compile saved", "checkpoint": "eager"}
 explore(
     "remat",
     at=at,
-    show={"speedup": again, "x": "depth"},
+    show={"speedup": recomputed, "x": "depth"},
     unlock=g,
     predict=True,
     title="Computing again, or reading again?",
@@ -62,7 +63,7 @@ explore(
 
 # %% tags=["compare"]
 ways = ["eager", "checkpoint", "compile saved", "compile"]
-display(compare(g, "remat", again, of="speed-up", at=at), compare(g, "remat", ways, of="memory", at=at))
+display(compare(g, "remat", recomputed, of="speed-up", at=at), compare(g, "remat", ways, of="memory", at=at))
 
 # %% [markdown] tags=["explain", "yours"]
 # **Your explanation.** It computes more, and takes less time. How? Double-click here and write two sentences.
@@ -70,8 +71,8 @@ display(compare(g, "remat", again, of="speed-up", at=at), compare(g, "remat", wa
 # %% [markdown] tags=["explain"]
 # <details><summary>Our explanation</summary>
 #
-# A saved input moves twice: to memory, and back. What a fused kernel computes again stays in a register and does not move. As
-# long as the kernel is [[memory-bound]], cheap arithmetic costs nothing, so less memory can also mean less time.
+# A saved input moves to memory, and back. What a fused kernel computes again stays in a register. While the kernel is
+# [[memory-bound]], cheap arithmetic is free, so less memory can also mean less time.
 #
 # Without fusion it cannot: each operator that `checkpoint` runs again moves its bytes again.
 #
@@ -90,14 +91,11 @@ display(compare(g, "remat", again, of="speed-up", at=at), compare(g, "remat", wa
 #
 # </details>
 #
-# (The speed-up's interval is wide: the host needs about as long to call the compiled function as the GPU to run it. The
-# prediction uses the bandwidth of a calibration, and `checkpoint` beats it a little. The claims below predict by bytes alone.)
-#
-# Make the chain longer: when does the gain fall far behind the dashes? Then set *activation* to the cosine, which needs more arithmetic.
+# Make the chain longer: when does the gain fall far behind the dashes? Then set *activation* to the cosine, which is more arithmetic.
 #
 # <details><summary>Answer</summary>
 #
-# With eight hardswishes the gain is a sixth below the prediction, with 16 nearly half: even cheap arithmetic adds up. Cosines add up sooner: with
+# With eight hardswishes the gain is a sixth below the prediction, with 16 nearly half: cheap arithmetic adds up. Cosines add up sooner: with
 # <!-- so remat: at(activation='hardswish', elements=67108864); off = [period('compile-saved', depth=n) /
 # period('compile', depth=n) * predicted('compile', activation='hardswish', depth=n, elements=67108864) /
 # predicted('compile saved', activation='hardswish', depth=n, elements=67108864) for n in (4, 8, 16)]; off[4] is 0.95 to
@@ -108,8 +106,7 @@ display(compare(g, "remat", again, of="speed-up", at=at), compare(g, "remat", wa
 #
 # </details>
 #
-# `torch.compile` decides for each value whether to save it: it cuts between forward and backward pass where the fewest bytes
-# cross.
+# `torch.compile` decides for each value whether to save it, so that the fewest bytes cross from the forward to the backward pass.
 
 # %% [markdown] tags=["guess"]
 # ## Guess: one line of your own
@@ -136,31 +133,12 @@ compare(w, "cos_cos", {"one": "cuda"}, of="speed-up", at=there)
 
 # %% [markdown] tags=["explain"]
 # A good kernel around that line reads each number once, lets neighbouring threads read neighbours ([[coalesced access]]), and has many
-# bytes in flight ([[Little's law]]; both in lesson 04b). (At 2²² numbers one cosine beats the datasheet: they fit into the L2 cache.)
+# bytes in flight ([[Little's law]]; both in lesson 04b). At 2²² numbers, one cosine beats the datasheet: they fit into the L2 cache.
 #
-# ## Ten lines of Triton
+# ## Read what the compiler wrote
 #
-# `torch.compile` writes such kernels in **Triton**, and so can you:
-#
-# ```python
-# @triton.jit
-# def double(x, y, count, BLOCK: tl.constexpr):
-#     program = tl.program_id(0)                         # 0, 1, 2, ...
-#     offsets = program * BLOCK + tl.arange(0, BLOCK)    # BLOCK places in a row
-#     inside = offsets < count                           # the mask
-#     numbers = tl.load(x + offsets, mask=inside)
-#     tl.store(y + offsets, 2 * numbers, mask=inside)
-#
-# programs = triton.cdiv(x.numel(), 1024)                # divide and round up
-# double[(programs,)](x, y, x.numel(), BLOCK=1024)
-# ```
-#
-# You write what one *program* does with its block of 1024 numbers, and start many programs. Inside the kernel `x` is the address of
-# the first number, so `x + offsets` are 1024 addresses. 2500 numbers need three programs. The last one has places 2048 to 3071,
-# and its **mask** leaves out those from 2500 on.
-#
-# Below is what `torch.compile` wrote. In the first kernel find one load, two cosines, one store. (2²⁰ numbers fill all blocks, so
-# its mask is `None`.) In the softmax, where are the five operators, and how often is a row loaded?
+# `torch.compile` writes such kernels in Triton. In the first one below, find one load, two cosines, one store. (2²⁰ numbers fill the
+# last block, so its mask is `None`.) In the softmax, where are the five operators, and how often is a row loaded?
 #
 # <details><summary>Answer</summary>
 #
@@ -175,12 +153,12 @@ display(generated("cos_cos"), generated("softmax"))
 # %% [markdown] tags=["explore"]
 # ## Explore: write a line
 #
-# Fix this one, then write others, such as `y = x > 0 ? x : 0.1f * x`. On a GPU you see how close it comes to a copy. How many
-# sines, one after the other, does it take until it is slower?
+# Fix this one, then write others, such as `y = x > 0 ? x : 0.1f * x`. On a GPU you see how close it comes to a copy. How many sines
+# in a row make it slower?
 #
 # <details><summary>Answer</summary>
 #
-# `epxf` should be `expf`. In lesson 05's chain, two sines take as long as one; four take more than one and a half times as long, since the
+# `epxf` should be `expf`. In lesson 05's chain, two sines take as long as one; four take over one and a half times as long: their
 # <!-- so sines: at(elements=67108864); busy('cuda', sines=2) / busy('cuda', sines=1) is 0.97 to 1.03; busy('cuda',
 # sines=4) / busy('cuda', sines=1) is 1.5 to 2 -->
 # arithmetic no longer hides behind the bytes.
@@ -204,28 +182,25 @@ except LineError as error:
 check("05b-bytes", eager=..., fused=...)
 
 # %% [markdown] tags=["your-turn"]
-# ## More: fuse three operators in Triton
+# ## More: keep only the input
 #
-# `fused(x, scale, r)` should return `torch.relu(x * scale + r)` in one kernel, for arrays of any size; `scale` is a number. This kernel
-# multiplies `x` by `scale` and stores it. Three things are missing: the mask, `r`, and the ReLU, which is `tl.maximum(value, 0.0)`.
-# Add them, then write `fused=fused`. (The function `fused` is right.)
-#
-# On a GPU it must reach 90 % of what the bytes predict. Without one, Triton's interpreter checks the result.
+# `again(x)` should give what `chain(x)` gives, with the same gradient. Between forward and backward pass it may keep only `x` and the
+# result. `checkpoint(function, x, use_reentrant=False)` returns `function(x)`, and runs `function` again when the backward pass needs
+# what lies in between. Change `again`, then write `again=again`. `check` counts the arrays that are kept.
 
 
-# %% tags=["your-turn", "exercise:05b-fuse", "makes"]
-@triton.jit
-def kernel(x, r, y, scale, count, BLOCK: tl.constexpr):
-    offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-    tl.store(y + offsets, tl.load(x + offsets) * scale)
+# %% tags=["your-turn", "exercise:05b-again", "makes"]
+def chain(x):
+    for _ in range(8):
+        x = torch.nn.functional.hardswish(x)
+    return x
 
 
-def fused(x, scale, r):
-    kernel[(triton.cdiv(x.numel(), 1024),)](x, r, y := torch.empty_like(x), scale, x.numel(), BLOCK=1024)
-    return y
+def again(x):
+    return chain(x)
 
 
-check("05b-fuse", fused=...)
+check("05b-again", again=...)
 
 # %% [markdown] tags=["claims"]
 # ## Which claims held
@@ -243,7 +218,7 @@ claims("05b")
 # peak_bytes('compile') is 4.45 to 4.55; period('compile') < period('compile-saved') -->
 #
 # - What is computed again inside a fused kernel moves no bytes, so saving memory can save time.
-# - A good element-wise kernel reads each number once, in neighbouring words, with many loads in flight.
+# - A good element-wise kernel reads each number once, by neighbouring threads, with many loads in flight.
 # - Read what the compiler wrote: count its loads and its stores.
 #
 # Terms: [[rematerialisation]], [[memory-bound]], [[Little's law]], [[coalesced access]].

@@ -13,9 +13,6 @@ from harness import build_script
 
 build = build_script()
 
-NOT_YET = ("04c",)
-"""The lessons that do not yet say what one can do afterwards, nor end with a rule, nor show what measured a figure."""
-
 RULE = "> **Rule.** Below 206 tokens, wait for the memory."
 REMEMBER = """## Remember
 
@@ -153,8 +150,7 @@ def test_each_rule_can_be_broken(rule: Callable[[Any], list[str]], notebook: Any
     assert found in "\n".join(rule(notebook))
 
 
-@pytest.mark.parametrize("source", [each for each in build.lessons() if each.stem.split("_")[0] not in NOT_YET],
-                         ids=lambda source: source.stem)  # fmt: skip
+@pytest.mark.parametrize("source", build.lessons(), ids=lambda source: source.stem)
 def test_a_lesson_has_its_head_its_rule_and_what_measured_it(source: Path) -> None:
     built = build.read(source)
     assert parts_rules.objectives(built) + parts_rules.what_measured_it(built) == []

@@ -80,8 +80,7 @@ check("04c-mend", benchmark=benchmark)
 # - *Above the roofline's line:* neither layer reaches its limit, and `Linear` falls farther short of its peak than the fused stand-in of
 #   the bandwidth.
 # - *Where do CUDA Graphs stop paying:* where the two kernels take longer than launching them. The cell prints the bracket.
-# - *What the thread claims:* `brrr claims pseudo_linear pseudo_linear_flaws`. Its readers measured on other GPUs, unnamed; their
-#   tables stand below the figure, in panels of their own, and no ratio crosses machines.
+# - *What the thread claims:* `brrr claims pseudo_linear pseudo_linear_flaws`. Its readers measured on other GPUs, unnamed.
 #
 # **To discuss.** A paper reports that its layer is 40 times faster than a linear one. Which three questions do you ask? (What
 # else was timed with both? How many rows, and how wide: was either side waiting for the next launch? And what limits the layer: would

@@ -8,7 +8,7 @@
 # # 05 · What does fusion save? The answers
 
 # %% tags=["setup"]
-from brrr_course import check
+from brrr_course import check, tl, triton
 
 # %% [markdown]
 # ## The small part of the FLOP
@@ -24,28 +24,31 @@ rest, matmuls = nbytes / 4.2e12, flop / 660e12
 check("05-transformer", flop=flop, nbytes=nbytes, share=rest / (rest + matmuls))
 
 # %% [markdown]
-# ## Three passes as one
+# ## Fill in a Triton kernel
 #
-# What the next operation needs stays in a variable: a register.
+# `value` is a variable of the kernel: a register. Both cosines are computed of it before anything is stored.
 
 
-# %% tags=["exercise:05-passes"]
-def gated(memory, n):
-    for i in range(n):
-        total = memory.read("x", i) + memory.read("b", i)
-        memory.write("y", i, max(total, 0.0) * memory.read("g", i))
+# %% tags=["exercise:05-kernel"]
+@triton.jit
+def kernel(x, y, count, BLOCK: tl.constexpr):
+    place = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    inside = place < count
+    value = tl.load(x + place, mask=inside).to(tl.float32)
+    value = tl.cos(tl.cos(value))
+    tl.store(y + place, value, mask=inside)
 
 
-check("05-passes", gated=gated)
+check("05-kernel", kernel=kernel)
 
 # %% [markdown] tags=["teaching"]
 # ## 05 · What does fusion save?
 #
 # | | |
 # | --- | --- |
-# | Goal | Count the bytes of operators one by one and fused, predict the gain from them, know the three cases in which fusion gains little, and what stops a compiler from fusing. |
+# | Goal | Count the bytes of operators one by one and fused, predict the gain from them, write a fused kernel in Triton; know the three cases in which fusion gains little, and what stops a compiler from fusing. |
 # | Minutes | 40 |
-# | Before | Lesson 04: memory-bound and compute-bound. Nothing about compilers. |
+# | Before | Lesson 04: memory-bound and compute-bound. Nothing about compilers, nothing of Triton. Without a GPU, Triton's interpreter runs the kernel (Linux, or WSL); macOS and Windows have no Triton, `check` says so, and nothing later needs it. |
 # | Answers | [solutions/05_fusion.ipynb](../notebooks/solutions/05_fusion.ipynb) |
 #
 # **Three usual wrong guesses**
@@ -64,7 +67,10 @@ check("05-passes", gated=gated)
 # - *The small part of the FLOP:* 24 · tokens · width² = 206 GFLOP; 18 arrays of tokens × width, 302 MB; 19 % of the time. With
 #   attention's own matmuls, dropout and real rates it is the third that the article found.
 #   <!-- definition: the exercise -->
-# - *Three passes as one:* one loop, the sum in a variable; four accesses for each number in place of eight.
+# - *Fill in a Triton kernel:* `value = tl.cos(tl.cos(value))`, then `tl.store(y + place, value, mask=inside)`. The check counts bytes
+#   in Triton's interpreter: 100,000 float32 numbers are 400 kB read and 400 kB written. Whoever stores the first cosine and loads it again
+#   gets the right result with twice these bytes, and is told so; so are a mask that is missing and a type that `tl.cos` does not take.
+#   <!-- definition: the exercise -->
 # - *Why four fused sines gain less than a factor of four:* an accurate sine is a long polynomial. Four of them take longer than
 #   moving the bytes. `torch.jit.script` writes another kernel than `torch.compile`, and the claims
 #   hold both against the article's sentence.

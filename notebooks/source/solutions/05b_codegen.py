@@ -9,8 +9,8 @@
 
 # %% tags=["setup"]
 import torch
-
-from brrr_course import check, tl, triton
+from brrr_course import check
+from torch.utils.checkpoint import checkpoint
 
 # %% [markdown]
 # ## Count the bytes
@@ -29,36 +29,32 @@ large, row = 4096 * 1024 * 4, 1024 * 4
 check("05b-bytes", eager=7 * large + row, fused=3 * large + row)
 
 # %% [markdown]
-# ## Fuse three operators in Triton
+# ## Keep only the input
 #
-# Each program loads its block of both arrays, computes, and stores once. The mask keeps the last program inside the
-# arrays. Three operators move seven arrays, the kernel three.
+# `checkpoint` runs the function without keeping anything but `x`, and runs it again as soon as the backward pass asks for what is in between.
 
 
-# %% tags=["exercise:05b-fuse"]
-@triton.jit
-def kernel(x, r, y, scale, count, BLOCK: tl.constexpr):
-    offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-    inside = offsets < count
-    value = tl.load(x + offsets, mask=inside) * scale + tl.load(r + offsets, mask=inside)
-    tl.store(y + offsets, tl.maximum(value, 0.0), mask=inside)
+# %% tags=["exercise:05b-again"]
+def chain(x):
+    for _ in range(8):
+        x = torch.nn.functional.hardswish(x)
+    return x
 
 
-def fused(x, scale, r):
-    kernel[(triton.cdiv(x.numel(), 1024),)](x, r, y := torch.empty_like(x), scale, x.numel(), BLOCK=1024)
-    return y
+def again(x):
+    return checkpoint(chain, x, use_reentrant=False)
 
 
-check("05b-fuse", fused=fused)
+check("05b-again", again=again)
 
 # %% [markdown] tags=["teaching"]
 # ## 05b · Who writes the kernel?
 #
 # | | |
 # | --- | --- |
-# | Goal | Read a generated kernel, write a whole one in Triton; know when computing again is better than saving, in time and in memory. |
+# | Goal | Read a generated kernel; know when computing again is better than saving, in time and in memory, and do it. |
 # | Minutes | 35 |
-# | Before | Lesson 05. What a backward pass is. A side road: the main road goes on without it. Without a GPU, Triton's interpreter runs the exercise (Linux); torch.compile's kernels are shown as the H200 got them, or in C++ where a compiler is there. |
+# | Before | Lesson 05. What a backward pass is. A side road: the main road goes on without it. Without a GPU, torch.compile's kernels are shown as the H200 got them, or in C++ where a compiler is there. |
 # | Answers | [solutions/05b_codegen.ipynb](../notebooks/solutions/05b_codegen.ipynb) |
 #
 # **Three usual wrong guesses**
@@ -79,8 +75,9 @@ check("05b-fuse", fused=fused)
 #   rate says nothing of a kernel.
 # - *Count the bytes:* one by one seven large arrays (two for the bias, two for the ReLU, three for the multiplication) and the row;
 #   fused three and the row. Bytes are asked for, not elements.
-# - *Fuse three operators:* load `x` and `r` with the mask `offsets < count`, multiply, add, take the maximum with zero, store with
-#   the same mask. On a GPU it must also reach 90 % of the ratio of the bytes.
+# - *Keep only the input:* `checkpoint(chain, x, use_reentrant=False)`. The check looks which arrays are still alive when the forward pass
+#   ends: seven between the operators without `checkpoint`, none with it. Two segments of four keep one. An `autograd.Function` that
+#   saves `x` and computes the chain again is right too.
 #   <!-- definition: the exercise -->
 #
 # **To discuss.** Your training run does not fit into memory. Which activations do you compute again first, and which never?
