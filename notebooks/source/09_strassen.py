@@ -18,7 +18,7 @@
 #
 # You will be able to:
 #
-# - calculate from which size on a level wins
+# - calculate from which size on Strassen wins
 # - tell an effective rate from an actual one
 # - find a wrong sign in Strassen's sums
 

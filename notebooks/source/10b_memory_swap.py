@@ -11,7 +11,7 @@
 # # 10b · What does a faster memory buy?
 #
 # Side road.
-# Know before: [caches](04b_caches.ipynb), [shapes](07_gemm_shapes.ipynb), [regimes](10_diagnose_your_model.ipynb).
+# Know before: [caches](04b_caches.ipynb), [shapes](07_gemm_shapes.ipynb), [diagnosis](10_diagnose_your_model.ipynb).
 #
 # The H200 is the H100 with a faster memory: as many multiprocessors, the same top clock and power limit, but a [[DRAM bandwidth]] of 4.8 TB a
 # second in place of 3.35. Run a kernel on both: the ratio of the times tells its [[regime]]. **Which of your calls would gain?**

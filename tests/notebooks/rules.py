@@ -15,7 +15,7 @@ STAGES = ("question", "guess", "run", "compare", "explain", "explore", "your-tur
 AGAIN = ("guess", "run", "compare", "explain")
 """A lesson may go round these more than once before it moves on."""
 
-MOST_CELLS, MOST_LINES, MOST_WORDS, MOST_EXPLORERS, MOST_EXERCISES = 25, 12, 1060, 3, 2
+MOST_CELLS, MOST_LINES, MOST_WORDS, MOST_EXPLORERS, MOST_EXERCISES = 25, 12, 1000, 3, 2
 
 FIGURE = re.compile(r"\d[\d.,]*\s*(?:[nµm]?s|x|%|[kMGT]?B/s|[GT]?FLOP/s|times)(?![\w/])")
 
@@ -47,7 +47,7 @@ def stage(cell: Any) -> str | None:
 
 
 def too_long(notebook: Any) -> list[str]:
-    """At most 25 cells without `yours`, 12 lines a code cell, 1060 words but for fenced code, 3 explorers, 2 checks."""
+    """At most 25 cells without `yours`, 12 lines a code cell, 1000 words but for fenced code, 3 explorers, 2 checks."""
     code = [cell for cell in notebook.cells if cell.cell_type == "code"]
     text = [FENCED.sub("", prose(cell)) for cell in notebook.cells if cell.cell_type == "markdown"]
     words = sum(len(re.findall(r"\w[\w'’-]*", source)) for source in text)

@@ -67,7 +67,7 @@ def also(*sources: str, tag: str = "none", shows: str = "") -> Any:
 
 
 STANDING = also('explore("a", sliders=[])\n' * 3)
-FENCED = lesson(explain=f"```\n{'word ' * 1061}\n```")
+FENCED = lesson(explain=f"```\n{'word ' * 1001}\n```")
 AGAIN = lesson()
 CAN = "\n\nYou will be able to:\n\n- say it\n- do it\n- count it"
 MADE = "<details><summary>What measured it</summary>\n\n```python\n1\n2\n3\n```\n\n</details>"
@@ -94,7 +94,7 @@ BROKEN = [
     (rules.too_long, of(_cell("1\n" * 13, code=True)), "13 lines"),
     (rules.too_long, of(_cell("explore(1)\n" * 4, code=True)), "4 explorers"),
     (rules.too_long, of(_cell("check(1)\n" * 3, code=True)), "3 exercises"),
-    (rules.too_long, of(_cell("word " * 1061)), "1061 words; at most 1060"),
+    (rules.too_long, of(_cell("word " * 1001)), "1001 words; at most 1000"),
     (rules.out_of_order, without("question"), "no question"),
     (rules.out_of_order, also("1", tag="run"), "run comes after next"),
     (rules.out_of_order, also("1"), "no tag says"),

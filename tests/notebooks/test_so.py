@@ -1,6 +1,7 @@
 """What a lesson's sentences compare is what was recorded, as the conditions behind them say."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from harness import build_script
@@ -18,6 +19,27 @@ def test_each_condition_is_read_and_its_reader_does_not_see_it(source: Path) -> 
     cells = [cell.source for cell in build.jupytext.read(source, fmt="py:percent").cells]
     assert sum(text.count("<!-- so") for text in cells) == sum(len(build.SO.findall(text)) for text in cells)
     assert not any("<!-- so" in cell.source for cell in build.read(source).cells)
+
+
+@pytest.mark.parametrize("source", build.lessons(), ids=lambda source: source.stem)
+def test_what_is_said_of_all_has_its_reason(source: Path) -> None:
+    assert [said for said, reason in build.absolute(source) if not reason] == []
+
+
+@pytest.mark.parametrize(("text", "found"), [
+    ("All wait.\n<!-- so matmul: 1 -->", [("All wait.", "`1`")]),
+    ("It never waits, and\n<!-- by definition -->\nso on.", [("It never waits, and so on.", "by definition")]),
+    ("At most two. Others\n<!-- so matmul: 1 -->\nwait.", [("At most two.", "`1`")]),
+    ("Some wait.\n<!-- so matmul: 1 -->\n\nNothing waits.", [("Nothing waits.", "")]),
+    ("Do all wait? `all` is an all-reduce.", []),
+])  # fmt: skip
+def test_a_reason_stands_behind_the_line_in_which_its_sentence_ends(text: str, found: Any, tmp_path: Path) -> None:
+    source = tmp_path / "99_said.py"
+    source.write_text("# %% [markdown]\n# " + text.replace("\n", "\n# ") + "\n")
+    assert build.absolute(source) == found
+    if "" in [reason for _, reason in found]:
+        with pytest.raises(SystemExit, match="nothing makes it so"):
+            build.build(source, tmp_path)
 
 
 def test_lessons_compare() -> None:
