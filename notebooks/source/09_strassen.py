@@ -19,7 +19,7 @@
 # You will be able to:
 #
 # - calculate from which size on Strassen wins
-# - tell an effective rate from an actual one
+# - tell the FLOP asked for from those done
 # - find a wrong sign in Strassen's sums
 
 # %% tags=["setup", "question"]
