@@ -1,0 +1,78 @@
+"""What a browser measured of its reader's GPU, kept as a recording: `recorded:yours`.
+
+`view/drawn/yours.js` measures by WebGPU and hands over what it found; a kernel writes it beside the notebook.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from brrr.core import __version__
+from brrr.core.errors import ArgumentError, RecordingError
+from brrr.core.measurement import FIELDS, Estimate, Measurement
+from brrr.core.recordings import offer
+from brrr.counting.cost import Cost
+from brrr_course.experiments import experiment
+from brrr_course.sources.recording import Machine, Recording, RunDevice, RunInfo
+from brrr_course.sources.rows import Row, Timed
+
+SLUG, FOLDER = "yours", "recordings"
+MOST_ROWS = 1000
+
+
+def keep(found: Mapping[str, Any], into: Path | None = None) -> Path:
+    """Write what a browser measured as the recording `yours`, in place of an earlier one, and return its folder.
+
+    >>> import tempfile
+    >>> row = {"experiment": "matmul", "variant": "webgpu", "point": {"size": 64}, "error": 1e-7, "flop": 524288,
+    ...        "bytes": 49152, "times": {"host_s": [2e-5, 1e-5, 3e-5, 7], "latency_s": [2e-3, 1e-3, 3e-3, 7]}}
+    >>> device = {"vendor": "apple", "architecture": "metal-3", "browser": "Safari 26"}
+    >>> keep({"device": device, "rows": [row]}, Path(tempfile.mkdtemp())).name
+    'yours'
+
+    Parameters
+    ----------
+    found : mapping
+        The result of `measure` in `yours.js`: `device`, and `rows` with `experiment`, `variant`, `point`, `times`,
+        `flop`, `bytes` and `error`.
+    into : Path, optional
+        The folder of recordings; without it, `recordings` where the notebook stands.
+
+    Raises
+    ------
+    ArgumentError
+        If it is no such result. Nothing is written then.
+    """
+    root = into or Path.cwd() / FOLDER
+    now = datetime.now(UTC)
+    try:
+        told = found["device"]
+        device = f"{' '.join(filter(None, (told['vendor'], told['architecture'])))} (WebGPU)"
+        run = RunInfo(now.strftime("%Y%m%d-%H%M%S-%f"), now.isoformat(timespec="seconds"), __version__,
+                      (RunDevice(device),), runtime=str(told["browser"]))  # fmt: skip
+        machine, rows = Machine(SLUG, device, "webgpu", (run,)), found["rows"]
+        recordings = [
+            Recording(experiment(name), machine, tuple(_row(each, run) for each in rows if each["experiment"] == name))
+            for name in dict.fromkeys(each["experiment"] for each in rows[:MOST_ROWS])
+        ]
+        folder = root / SLUG
+        folder.mkdir(parents=True, exist_ok=True)
+        machine.write(folder)
+        for each in recordings:
+            each.write(folder)
+    except (KeyError, TypeError, ValueError, RecordingError) as wrong:
+        raise ArgumentError("keep", "found", str(wrong), "what `measure` in yours.js returns") from wrong
+    offer(root)
+    return folder
+
+
+def _row(each: Mapping[str, Any], run: RunInfo) -> Row:
+    """One of its rows, whose point has the axes of its experiment in their order."""
+    point = experiment(each["experiment"]).point(**each["point"])
+    times = {name: Estimate(*map(float, numbers[:3]), n=int(numbers[3]))
+             for name, numbers in each["times"].items() if name in FIELDS}  # fmt: skip
+    timed = Timed(Measurement(**times), Cost(float(each["flop"]), float(each["bytes"])), float(each["error"]))
+    return Row.of(point, str(each["variant"]), timed, run.id, run.devices[0].name)
