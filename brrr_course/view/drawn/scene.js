@@ -13,6 +13,8 @@ import { scaleLinear, scaleLog } from "d3-scale";
 import { select } from "d3-selection";
 import "d3-transition";
 
+import { offer, onMeasured, remembered, withOwn } from "./own.js";
+
 const GLIDE = 200; // ms: long enough to be seen, short enough to hold a key down
 const NARROW = 560; // below this many pixels names are short and stand where they need no margin
 const CLOSE = 24; // pixels: points nearer than this to each other share one value
@@ -99,7 +101,8 @@ export function draw(el, scene, kept = {}) {
   fold.append("summary").text("Details and data");
   const more = fold.append("p").attr("class", "more");
   const table = fold.append("div").attr("class", "table").attr("tabindex", 0); // it scrolls, by keys too
-  root.append("p").attr("class", "badge").text(scene.badge);
+  const badge = root.append("p").attr("class", "badge");
+  if (scene.yours) offer(root, kept.measured);
   const layers = new Map(LAYERS.map((name) => [name, svg.append("g").attr("class", name).attr("aria-hidden", name === "names" ? null : true)]));
   state.layer = (name) => layers.get(name);
   state.glide = (selection) => state.glides ? selection.transition("glide").duration(GLIDE).ease(easeCubicOut) : selection;
@@ -121,6 +124,13 @@ export function draw(el, scene, kept = {}) {
   }
 
   const foretold = root.append("div").attr("class", "table foretold");
+  const recorded = { lines: scene.lines, y: scene.y, all: scene.all };
+  const beside = (found, glides = true) => {
+    const { lines, own, ...axes } = withOwn({ ...scene, ...recorded }, found);
+    Object.assign(scene, recorded.lines && { ...axes, lines: [...recorded.lines, ...lines] });
+    badge.text([scene.badge, own].filter(Boolean).join(" · "));
+    paint(glides);
+  };
 
   function move(slider, position) {
     const last = scene.sliders[slider].texts.length - 1, wanted = keep(position, 0, last);
@@ -136,7 +146,8 @@ export function draw(el, scene, kept = {}) {
   fold.on("toggle", () => fold.property("open") && tabulate(table, state));
   const observer = new ResizeObserver(() => Math.abs(plot.node().clientWidth - state.width * unit()) > 0.5 && paint(false));
   observer.observe(plot.node());
-  paint(false);
+  const forget = scene.yours ? onMeasured(beside) : () => {};
+  beside(scene.yours && remembered(), false);
   return {
     move,
     /** To the place where a slider reads so; where it has no such value, it stays. */
@@ -157,7 +168,7 @@ export function draw(el, scene, kept = {}) {
       paint(true);
     },
     again: () => paint(false),
-    remove() { observer.disconnect(); root.remove(); },
+    remove() { observer.disconnect(); forget(); root.remove(); },
   };
 }
 
@@ -166,7 +177,7 @@ const unit = () => parseFloat(getComputedStyle(document.documentElement).fontSiz
 const moves = () => !matchMedia("(prefers-reduced-motion: reduce)").matches;
 
 /** Where all sliders stand, as one number; without the slider `but`, as a line's cuts are counted. */
-function placeOf({ scene, at }, but = -1) {
+export function placeOf({ scene, at }, but = -1) {
   return scene.sliders.reduce((place, slider, i) => (i === but ? place : place * slider.texts.length + at[i]), 0);
 }
 

@@ -8,13 +8,14 @@ export default {
     const show = () => { // the first time, after measuring, and of another source
       figure?.remove();
       const [at, hidden, predicting] = ["at", "hidden", "predicting"].map((name) => model.get(name));
-      figure = draw(el, structuredClone(model.get("scene")), { at, hidden, predicting, changed });
+      figure = draw(el, structuredClone(model.get("scene")), { at, hidden, predicting, changed, measured });
       guess();
     };
     const changed = (kept) => {
       model.set(kept);
       model.save_changes();
     };
+    const measured = (found) => changed({ yours: found });
     model.on("change:scene", show);
     model.on("change:guess", guess);
     model.on("change:at", () => figure.stand(model.get("at")));
