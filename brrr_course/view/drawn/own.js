@@ -3,8 +3,10 @@
 // `scene.yours` says which of its times belong there: the fixed axes' values (`at`), the sliders' (`values`), the amount whose rate is shown
 // (`per`), and of each line the variant, the time, the line that it stands beside, and how it reads.
 
-import { placeOf, si } from "./scene.js";
+import { placeOf, si } from "./numbers.js";
 import { measure } from "./yours.js";
+
+export { measure };
 
 const KEPT = "brrr-yours", ROOM = 1.3; // above and below, as a factor
 
@@ -25,10 +27,10 @@ function remember(found) {
 }
 
 /** The scene's axes with room for what was measured here, and that as lines. */
-export function withOwn(scene, found) {
+export function beside(scene, found) {
   const lines = scene.yours && found ? ownLines(scene, found) : [];
   const heights = lines.flatMap((line) => line.cuts.flat().map((row) => row[2]));
-  return { lines, y: wider(scene.y, heights), all: scene.all && wider(scene.all, heights), own: lines.length ? `Yours: ${nameOf(found)}` : "" };
+  return { lines, y: wider(scene.y, heights), all: scene.all && wider(scene.all, heights), badge: lines.length ? `Yours: ${nameOf(found)}` : "" };
 }
 
 export const nameOf = ({ device }) => [[device.vendor, device.architecture].filter(Boolean).join(" ") || "a GPU without a name", device.browser, device.date].join(" · ");

@@ -1,4 +1,5 @@
 // The same figure in JupyterLab, as an anywidget: it moves without a kernel, and tells one what the reader did.
+import * as own from "./own.js";
 import { draw } from "./scene.js";
 
 export default {
@@ -8,7 +9,7 @@ export default {
     const show = () => { // the first time, after measuring, and of another source
       figure?.remove();
       const [at, hidden, predicting] = ["at", "hidden", "predicting"].map((name) => model.get(name));
-      figure = draw(el, structuredClone(model.get("scene")), { at, hidden, predicting, changed, measured });
+      figure = draw(el, structuredClone(model.get("scene")), { at, hidden, predicting, changed, measured, own });
       guess();
     };
     const changed = (kept) => {
