@@ -37,7 +37,7 @@ export const nameOf = ({ device }) => [[device.vendor, device.architecture].filt
 
 function ownLines(scene, found) {
   const { sliders, yours, x } = scene, places = sliders.reduce((product, slider, i) => product * (i === x.along ? 1 : slider.texts.length), 1);
-  return yours.lines.map(([variant, field, of, short, label], i) => {
+  return yours.lines.map(([variant, field, of, short, label]) => {
     const cuts = Array.from({ length: places }, () => []);
     for (const row of found.rows.filter((each) => each.experiment === scene.name && each.variant === variant && each.times[field])) {
       const at = sliders.map(({ name }) => yours.values[name].indexOf(row.point[name]));
@@ -46,7 +46,7 @@ function ownLines(scene, found) {
       cuts[cut].push([at[x.along], along[at[x.along]], ...heights(row, field, yours.per)]);
     }
     for (const cut of cuts) cut.sort((a, b) => a[0] - b[0]);
-    return { name: `yours ${of}`, label, short, hue: i ? "yours-too" : "yours", cuts };
+    return { name: `yours ${of}`, label, short, hue: "yours", cuts };
   }).filter((line) => line.cuts.some((cut) => cut.length));
 }
 
@@ -80,7 +80,7 @@ export function offer(root, measured = () => {}) {
     [running, stopped] = [true, false];
     press.text("Stop");
     try {
-      const found = await measure({ progress: (share, text) => told.text(`${Math.round(100 * share)} %, ${text}`), stopped: () => stopped });
+      const found = await measure({ progress: ({ share, experiment }) => told.text(`${Math.round(100 * share)} %, ${experiment.replace("_", " ")}`), stopped: () => stopped });
       remember(found);
       measured(found);
       told.text(found.said.join(" "));
