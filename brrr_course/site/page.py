@@ -82,7 +82,8 @@ def page_of(found: LessonPage, before: str = "", after: str = "", beside: str = 
 def slides_page(found: LessonPage) -> str:
     """The slides of a lesson that was run, as a file that needs no other."""
     body = Template(read("slides.html")).substitute(slides="".join(slides(found)), name=found.name)
-    return whole(found.title, body + _data(found), figures(read("slides.js"), own=found.knows_yours), read("slides.css"))
+    script = figures(read("slides.js"), own=found.knows_yours)
+    return whole(found.title, body + _data(found), script, read("slides.css"))
 
 
 def _data(found: LessonPage) -> str:

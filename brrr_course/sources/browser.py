@@ -5,9 +5,11 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from brrr.core import __version__
@@ -58,15 +60,16 @@ def keep(found: Mapping[str, Any], into: Path | None = None) -> Path:
             Recording(experiment(name), machine, tuple(_row(each, run) for each in rows if each["experiment"] == name))
             for name in dict.fromkeys(each["experiment"] for each in rows[:MOST_ROWS])
         ]
-        folder = root / SLUG
-        folder.mkdir(parents=True, exist_ok=True)
-        machine.write(folder)
-        for each in recordings:
-            each.write(folder)
+        with TemporaryDirectory() as first:  # where writing checks it
+            machine.write(Path(first))
+            for each in recordings:
+                each.write(Path(first))
+            shutil.rmtree(root / SLUG, ignore_errors=True)
+            shutil.copytree(first, root / SLUG)
     except (KeyError, TypeError, ValueError, RecordingError) as wrong:
         raise ArgumentError("keep", "found", str(wrong), "what `measure` in yours.js returns") from wrong
     offer(root)
-    return folder
+    return root / SLUG
 
 
 def _row(each: Mapping[str, Any], run: RunInfo) -> Row:
