@@ -6,7 +6,7 @@
 import { placeOf, si } from "./numbers.js";
 import { measure } from "./yours.js";
 
-export { measure };
+export { measure, SIZES } from "./yours.js";
 
 const KEPT = "brrr-yours", ROOM = 1.3; // above and below, as a factor
 

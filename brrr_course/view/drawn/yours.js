@@ -18,8 +18,8 @@ const SHARE = { launch: 2, repeat: 8, copy: 1, fusion: 14, run_ahead: 7, matmul:
 const SHORTEST = 0.05, LONGEST = 0.5, TICKS = 100; // timed at once: s, and steps of the clock; a browser takes a GPU away that is kept for seconds
 const AGREE = 0.05, WARM = 2; // it is warm when two rounds agree so far, or after so many seconds, or an eighth of the experiment's
 const FACTOR = 1 + 1.5 / 128, ADDEND = 1.25 / 128; // float32 holds both, and 512 steps stay in its range
-const DRAWN = 65521; // numbers, which the inputs repeat: a prime, so that no row of a matrix is like another
-const CHAIN = 20, SEEN = 64; // products in `run_ahead`; results that are checked
+// Products in `run_ahead`; results that are checked; numbers, which the inputs repeat: a prime, so that no row of a matrix is like another.
+const CHAIN = 20, SEEN = 64, DRAWN = 65521;
 const LIMITS = ["maxBufferSize", "maxStorageBufferBindingSize", "maxComputeWorkgroupsPerDimension"];
 
 const INSECURE = "WebGPU needs a secure page: open this one by https, from localhost or as a file.";
@@ -32,7 +32,7 @@ export async function measure({
   progress = () => {}, stopped = () => false, seconds = 30, gpu = globalThis.navigator?.gpu, clock = performance, sizes = {}, rounds = 7,
 } = {}) {
   const now = () => clock.now() / 1000, lab = { now, stopped, rounds, end: now() + seconds, sizes: { ...SIZES, ...sizes }, pipelines: new Map() };
-  Object.assign(lab, { rows: [], said: [], left: {}, doubted: [], hides: Number(document.hidden) });
+  Object.assign(lab, { rows: [], said: [], left: {}, noisy: [], doubted: [], hides: Number(document.hidden) });
   await open(lab, gpu);
   const hides = () => { lab.hides += document.hidden; };
   document.addEventListener("visibilitychange", hides);
@@ -69,7 +69,7 @@ async function open(lab, gpu) {
     if (!lab.closing) throw new Error(lab.lost = `The GPU was lost (${[reason, message].filter(Boolean).join(": ")}).`);
   });
   lab.gone.catch(() => {}); // whoever waits for the GPU hears of it
-  device.addEventListener("uncapturederror", ({ error }) => { lab.trouble = ` (${error.message})`; });
+  device.addEventListener("uncapturederror", ({ error }) => { lab.trouble ??= ` (${error.message})`; });
   if (stamps) lab.stamps = device.createQuerySet({ type: "timestamp", count: 2 });
 }
 
@@ -208,8 +208,8 @@ async function point(lab, works, last) {
     for (const work of right) round.push(await sample(lab, work));
     if (seen === lab.hides) round.forEach((each, i) => samples[i].push(each));
   }
-  for (const [i, work] of right.entries()) await keep(lab, work, samples[i]);
-  return ["", right.length && Math.max(...lab.rows.slice(-right.length).map(main)) / (flop + bytes)];
+  for (const [i, work] of right.entries()) work.took = await keep(lab, work, samples[i]);
+  return ["", right.length && Math.max(...right.map(({ took }) => took)) / (flop + bytes)];
 }
 
 const main = ({ times }) => (times.latency_s ?? times.period_s)[0];
@@ -294,13 +294,15 @@ function estimate(values, grain) {
   return [median, Math.max(0, Math.min(sorted[0], median - grain)), Math.max(sorted.at(-1), median + grain), sorted.length];
 }
 
+// Adds a row, unless the time is nothing but noise; returns it.
 async function keep(lab, work, samples) {
   const { experiment, variant, point, flop, bytes, error, waits, passes, count } = work, grain = lab.tick / (waits ? Math.sqrt(count) : 0.75 * count);
-  const [host_s, all] = [0, 1].map((i) => estimate(samples.map((each) => each[i]), grain));
-  if (all[2] > 2 * all[1]) lab.said.push(`${named(work)} is too noisy: from ${all[1].toExponential(1)} to ${all[2].toExponential(1)} s.`);
+  const [host_s, all] = [0, 1].map((i) => estimate(samples.map((each) => each[i]), grain)), [took, low, high] = all;
+  if (high > 2 * low) lab.noisy.push(`${named(work)}${took > 0 ? "" : ", not kept"}`);
   const times = { ...((waits || passes) && { host_s }), [waits ? "latency_s" : "period_s"]: all };
-  lab.rows.push({ experiment, variant, point, times, flop, bytes, error });
-  if (lab.stamps && !waits && !passes) await doubt(lab, work, all[0]);
+  if (took > 0) lab.rows.push({ experiment, variant, point, times, flop, bytes, error });
+  if (took > 0 && lab.stamps && !waits && !passes) await doubt(lab, work, took);
+  return took;
 }
 
 // What time stamps say of a call, beside its slope.
@@ -312,13 +314,16 @@ async function doubt(lab, work, period) {
   if (!(stamped <= 2 * period && period <= 2 * stamped)) lab.doubted.push(`${named(work)} (${stamped.toExponential(1)} s, not ${period.toExponential(1)} s)`);
 }
 
+const some = (list) => `${list.slice(0, 2).join("; ")}${list.length > 2 ? ` and ${list.length - 2} more` : ""}`;
+
 // -- the result -------------------------------------------------------------------------------------------------------
 
-function result({ rows, said, left, hides, doubted, about, tick }) {
+function result({ rows, said, left, hides, noisy, doubted, about, tick }) {
   if (!rows.length) throw new Error(said.at(-1) ?? `Nothing was measured: ${LATE}.`);
   said.push(...Object.entries(left).map(([what, values]) => `${what} ${values.join(", ")}.`));
+  if (noisy.length) said.push(`Too noisy to tell more than a factor of two: ${some(noisy)}. Close other programs, and measure again.`);
   if (hides) said.push("The tab was hidden meanwhile: what was timed then was thrown away, and repeated while there was time.");
-  if (doubted.length) said.push(`The GPU's time stamps disagree by more than a factor of two: ${doubted.join("; ")}.`);
+  if (doubted.length) said.push(`The GPU's time stamps disagree by more than a factor of two: ${some(doubted)}.`);
   const of = (name) => rows.filter(({ experiment }) => experiment === name), rate = (row, what) => row && row[what] / main(row);
   const launch = Object.fromEntries(of("launch").map(({ variant, times }) => [variant, times.latency_s ?? times.period_s]));
   const peaks = { bytes_per_s: rate(of("copy")[0], "bytes"), flop_per_s: rate(of("repeat").at(-1), "flop") };
