@@ -82,7 +82,7 @@ async function prepare(lab) {
   lab.shortest = Math.min(LONGEST, Math.max(SHORTEST, TICKS * lab.tick));
   const memory = (navigator.deviceMemory ?? 4) * 2 ** 25; // of each of the four: an eighth of the machine's in all, which a GPU may share
   const wanted = 4 * Math.max(...sizes.run_ahead, ...sizes.fusion, ...sizes.elements, ...sizes.matmul.map((n) => n * n));
-  lab.bytes = Math.min(wanted, memory, device.limits.maxBufferSize, device.limits.maxStorageBufferBindingSize);
+  lab.bytes = 4 * Math.floor(Math.min(wanted, memory, device.limits.maxBufferSize, device.limits.maxStorageBufferBindingSize) / 4);
   while (!(await buffers(lab))) lab.bytes = 16 * Math.floor(lab.bytes / 32);
   lab.drawn = { x: fill(lab, lab.x), r: fill(lab, lab.r) };
   lab.numbers = stored(device, Float32Array.from({ length: 8 }, (_, i) => (i < 4 ? FACTOR : ADDEND)), GPUBufferUsage.UNIFORM);
@@ -148,9 +148,9 @@ const WORKS = {
     ...pointwise(lab, elements, `x${"yz".repeat(CHAIN / 2)}`, Array(CHAIN).fill(fma(1)), stepped(CHAIN)), flop: 2 * CHAIN * elements, passes: true,
   }],
   fusion(lab, elements) {
-    const way = (buffers, steps) => pointwise(lab, elements, buffers, steps, CHAINED), more = { point: { elements, dtype: "float32" }, flop: 3 * elements };
-    const apart = { ...way("xyzy", [SCALE, ADD, RELU]), ...more, variant: "webgpu-chain", bytes: 28 * elements };
-    return [apart, { ...way("xy", [SCALE + ADD + RELU]), ...more, variant: "webgpu-chain-fused", bytes: 12 * elements }];
+    const more = { point: { elements, dtype: "float32" }, flop: 3 * elements, bytes: 12 * elements }; // those that must move
+    const way = (variant, buffers, steps) => ({ ...pointwise(lab, elements, buffers, steps, CHAINED), ...more, variant });
+    return [way("webgpu-chain", "xyzy", [SCALE, ADD, RELU]), way("webgpu-chain-fused", "xy", [SCALE + ADD + RELU])];
   },
   matmul(lab, n) {
     const { x, r } = lab.drawn, at = (i) => Array.from({ length: n }, (_, k) => x(i - (i % n) + k) * r(k * n + (i % n))).reduce((a, b) => a + b);
