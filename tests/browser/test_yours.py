@@ -42,7 +42,7 @@ def measure(page: Any) -> Any:
         for _ in range(5):  # beside other programs
             page.goto(address)
             found = page.evaluate(f"async () => {{ {SET_UP} return {call}; }}")
-            if isinstance(found, str) or not told(found, "too noisy to be kept"):
+            if isinstance(found, str) or not told(found, "Too noisy to be kept"):
                 break
         return found
 
@@ -71,7 +71,7 @@ def test_a_wrong_result_is_left_out_and_told(measure: Any) -> None:
     broken = f"gpu: on(() => around(device, 'createShaderModule', (make, {{code}}) => make({{code: {code}}})))"
     found = measure(f"{broken}, sizes: sized({{matmul: [64], repeat: [2]}})")
     assert found["rows"] == [] and len(found["launch"]) == 2 and told(found, "unresolved value 'nothing'")
-    assert sum("is wrong by" in each for each in found["said"]) == 5 and told(found, "matmul, webgpu, size 64 is wrong")
+    assert sum("is wrong by" in each for each in found["said"]) == 5 and told(found, "matmul webgpu size 64 is wrong")
 
 
 def test_a_lost_gpu_is_told_and_what_was_measured_is_kept(measure: Any) -> None:
@@ -113,7 +113,7 @@ def test_time_stamps_only_check(rounded: str, measure: Any) -> None:
     shim = f"range => {{ range = range(); return range.byteLength === 16 ? {made} : range; }}"
     buffers = f"(make, asked) => {{ const made = make(asked); around(made, 'getMappedRange', {shim}); return made; }}"
     found = measure(f"gpu: on(() => around(device, 'createBuffer', {buffers}))")
-    assert len(found["rows"]) == 2 and (told(found, "time stamps disagree") or rounded != "0n")
+    assert len(found["rows"]) == 2 and (told(found, "Time stamps differ") or rounded != "0n")
 
 
 def test_what_is_measured_are_places_of_the_axes(page: Any) -> None:
