@@ -15,15 +15,12 @@ BUNDLE = Path(repeat.__file__).parents[1] / "view" / "drawn" / "built" / "own.bu
 FLAGS = ["--no-sandbox", "--enable-unsafe-webgpu", "--use-webgpu-adapter=swiftshader", "--enable-features=Vulkan",
          "--use-vulkan=swiftshader", "--ignore-gpu-blocklist", "--enable-unsafe-swiftshader"]  # fmt: skip
 SET_UP = """let device, at, calls = 0, leap = 0, host = 0, busy = 0;
-const around = (it, name, call) => { const was = it[name];
-  it[name] = function (...given) { return call(was.bind(this), ...given); }; };
-const on = change => ({requestAdapter: async () => { const adapter = await navigator.gpu.requestAdapter();
-  around(adapter, 'requestDevice', async (ask, wanted) => { change(device = await ask(wanted)); return device; });
-  return adapter; }});
+const around = (it, key, call, f = it[key]) => { it[key] = function (...all) { return call(f.bind(this), ...all); }; };
+const on = change => ({requestAdapter: async () => { const it = await navigator.gpu.requestAdapter();
+  around(it, 'requestDevice', async (f, all) => { change(device = await f(all)); return device; }); return it; }});
 const sized = sizes => ({matmul: [], run_ahead: [], repeat: [], fusion: [1004], elements: [1004], ...sizes});
 const hide = hidden => { Object.defineProperty(document, 'hidden', {value: hidden, configurable: true});
-  document.dispatchEvent(new Event('visibilitychange')); };
-"""
+  document.dispatchEvent(new Event('visibilitychange')); };"""
 
 
 @pytest.fixture(scope="module")
@@ -45,7 +42,7 @@ def measure(page: Any) -> Any:
         for _ in range(5):  # beside other programs
             page.goto(address)
             found = page.evaluate(f"async () => {{ {SET_UP} return {call}; }}")
-            if isinstance(found, str) or not told(found, "too noisy to be kept"):
+            if isinstance(found, str) or not told(found, "Too noisy to be kept"):
                 break
         return found
 
@@ -62,8 +59,7 @@ def test_each_kernel_is_right_where_its_size_is_no_multiple_of_a_workgroup_s(mea
     sizes = "sized({matmul: [64, 100], run_ahead: [1004], repeat: [1, 65]})"
     found = measure(f"gpu: on(() => Object.defineProperty(device, 'limits', {{value: {limits}}})), sizes: {sizes}")
     assert not told(found, "wrong") and found["device"]["software"] and told(found, "A processor plays this GPU")
-    variants = ["webgpu-fma"] * 2 + ["webgpu-chain", "webgpu-chain-fused", "webgpu"] + ["webgpu-naive", "webgpu"] * 2
-    assert [row["variant"] for row in found["rows"]] == variants
+    assert len({(row["experiment"], row["variant"]) for row in found["rows"]}) == 6 and len(found["rows"]) == 9
     assert all(row["error"] < 1e-5 for row in found["rows"]) and min(found["peaks"].values()) > 0
     for times in (*found["launch"].values(), *(each for row in found["rows"] for each in row["times"].values())):
         assert times[1] <= times[0] <= times[2] and times[3] == 3
@@ -71,21 +67,15 @@ def test_each_kernel_is_right_where_its_size_is_no_multiple_of_a_workgroup_s(mea
 
 def test_a_wrong_result_is_left_out_and_told(measure: Any) -> None:
     words = [("fma(v", "fma(x[0]"), ("sum +=", "sum ="), ("x, sums[3]", "x, sums[2]"), ("v += r[i]", "v += nothing")]
-    recoded = "".join(f".replaceAll{each}" for each in words)
-    broken = f"around(device, 'createShaderModule', (make, {{code}}) => make({{code: code{recoded}}}))"
-    found = measure(f"gpu: on(() => {broken}), sizes: sized({{matmul: [64], repeat: [2]}})")
+    code = "code" + "".join(f".replaceAll{each}" for each in words)
+    broken = f"gpu: on(() => around(device, 'createShaderModule', (make, {{code}}) => make({{code: {code}}})))"
+    found = measure(f"{broken}, sizes: sized({{matmul: [64], repeat: [2]}})")
     assert found["rows"] == [] and len(found["launch"]) == 2 and told(found, "unresolved value 'nothing'")
-    for each in (
-        "repeat, webgpu-fma, repeat 2, elements 1004",
-        *(f"matmul, webgpu{way}, size 64" for way in ("", "-naive")),
-    ):
-        assert told(found, f"{each} is wrong by")
+    assert sum("is wrong by" in each for each in found["said"]) == 5 and told(found, "matmul webgpu size 64 is wrong")
 
 
 def test_a_lost_gpu_is_told_and_what_was_measured_is_kept(measure: Any) -> None:
-    lost = (
-        "gpu: on(() => 0), sizes: sized({repeat: [1]}), progress: each => each.experiment === '%s' && device.destroy()"
-    )
+    lost = "gpu: on(() => 0), sizes: sized({repeat: [1]}), progress: it => it.experiment === '%s' && device.destroy()"
     found = measure(lost % "fusion")
     assert told(found, "The GPU was lost (destroyed") and told(found, "What was measured until then is kept.")
     assert [row["experiment"] for row in found["rows"]] == ["repeat"]
@@ -111,8 +101,9 @@ def test_without_a_gpu_one_is_told_how_to_get_it(measure: Any) -> None:
 def test_a_reader_may_stop_it_and_time_may_run_out(measure: Any) -> None:
     found = measure("progress: each => { at = each.experiment; }, stopped: () => at === 'fusion'")
     assert told(found, "The reader stopped it. What was") and found["rows"] == [] and len(found["launch"]) == 2
-    found = measure("seconds: 4, sizes: sized({fusion: [1004, 2008, 4016, 8032, 16064, 32128]}), rounds: 20")
-    assert told(found, "fusion is left out, since no time was left, at") and told(found, ", 32128.")
+    late = "clock: {now: () => performance.now() + leap}, progress: ({value}) => { leap += value === 2008 ? 1e6 : 0; }"
+    found = measure(f"{late}, sizes: sized({{fusion: [1004, 2008, 4016]}})")
+    assert told(found, "fusion is left out, since no time was left, at 2008, 4016.") and len(found["rows"]) == 2
 
 
 @pytest.mark.parametrize("rounded", ["0n", "each - each % 65536n"])
@@ -120,11 +111,9 @@ def test_time_stamps_only_check(rounded: str, measure: Any) -> None:
     """Browsers round them, and some give zeros, which is told."""
     made = f"BigUint64Array.from(new BigUint64Array(range), each => {rounded}).buffer"
     shim = f"range => {{ range = range(); return range.byteLength === 16 ? {made} : range; }}"
-    found = measure(
-        f"gpu: on(() => around(device, 'createBuffer', (make, asked) => {{ \
-        const buffer = make(asked); around(buffer, 'getMappedRange', {shim}); return buffer; }}))"
-    )
-    assert len(found["rows"]) == 2 and (told(found, "time stamps disagree") or rounded != "0n")
+    buffers = f"(make, asked) => {{ const made = make(asked); around(made, 'getMappedRange', {shim}); return made; }}"
+    found = measure(f"gpu: on(() => around(device, 'createBuffer', {buffers}))")
+    assert len(found["rows"]) == 2 and (told(found, "Time stamps differ") or rounded != "0n")
 
 
 def test_what_is_measured_are_places_of_the_axes(page: Any) -> None:
@@ -137,8 +126,7 @@ def test_what_is_measured_are_places_of_the_axes(page: Any) -> None:
 
 PLAYED = """on(() => {
   around(device.queue, 'onSubmittedWorkDone', async done => { await done(); host += 3 + busy; busy = 0; });
-  around(GPUComputePassEncoder.prototype, 'dispatchWorkgroups', (go, ...grid) => { busy += 0.04; go(...grid); });
-})"""
+  around(GPUComputePassEncoder.prototype, 'dispatchWorkgroups', (go, ...grid) => { busy += 0.04; go(...grid); }); })"""
 """A GPU that takes 40 µs a dispatch, and 3 ms until one hears that all are done, by a clock that only this moves."""
 
 
@@ -163,5 +151,4 @@ def test_slopes_agree_and_to_hand_over_takes_a_tenth_of_the_work_at_most(measure
         if max(slopes) < 1.2 * min(slopes):
             break
     assert max(slopes) < 1.2 * min(slopes)
-    products = [row["times"] for row in runs[0][1:]]
-    assert len(products) == 2 and all(each["host_s"][0] < each["latency_s"][0] / 10 for each in products)
+    assert all(row["times"]["host_s"][0] < row["times"]["latency_s"][0] / 10 for row in runs[0][-2:])

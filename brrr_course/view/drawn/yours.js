@@ -31,10 +31,9 @@ const SLOW = "one call takes too long", LATE = "no time was left", LARGE = "it d
 export async function measure({
   progress = () => {}, stopped = () => false, seconds = 30, gpu = globalThis.navigator?.gpu, clock = performance, sizes = {}, rounds = 7,
 } = {}) {
-  const now = () => clock.now() / 1000, lab = { now, stopped, rounds, end: now() + seconds, sizes: { ...SIZES, ...sizes }, pipelines: new Map() };
-  Object.assign(lab, { rows: [], said: [], left: {}, noisy: [], doubted: [], hides: Number(document.hidden) });
+  const now = () => clock.now() / 1000, hides = () => { lab.hides += document.hidden; }, pipelines = new Map();
+  const lab = { now, stopped, rounds, end: now() + seconds, sizes: { ...SIZES, ...sizes }, pipelines, rows: [], said: [], notes: {}, hides: +document.hidden };
   await open(lab, gpu);
-  const hides = () => { lab.hides += document.hidden; };
   document.addEventListener("visibilitychange", hides);
   try {
     await prepare(lab);
@@ -82,7 +81,7 @@ async function prepare(lab) {
   lab.shortest = Math.min(LONGEST, Math.max(SHORTEST, TICKS * lab.tick));
   const memory = (navigator.deviceMemory ?? 4) * 2 ** 25; // of each of the four: an eighth of the machine's in all, which a GPU may share
   const wanted = 4 * Math.max(...sizes.run_ahead, ...sizes.fusion, ...sizes.elements, ...sizes.matmul.map((n) => n * n));
-  lab.bytes = Math.min(wanted, memory, device.limits.maxBufferSize, device.limits.maxStorageBufferBindingSize);
+  lab.bytes = 4 * Math.floor(Math.min(wanted, memory, device.limits.maxBufferSize, device.limits.maxStorageBufferBindingSize) / 4);
   while (!(await buffers(lab))) lab.bytes = 16 * Math.floor(lab.bytes / 32);
   lab.drawn = { x: fill(lab, lab.x), r: fill(lab, lab.r) };
   lab.numbers = stored(device, Float32Array.from({ length: 8 }, (_, i) => (i < 4 ? FACTOR : ADDEND)), GPUBufferUsage.UNIFORM);
@@ -148,9 +147,9 @@ const WORKS = {
     ...pointwise(lab, elements, `x${"yz".repeat(CHAIN / 2)}`, Array(CHAIN).fill(fma(1)), stepped(CHAIN)), flop: 2 * CHAIN * elements, passes: true,
   }],
   fusion(lab, elements) {
-    const way = (buffers, steps) => pointwise(lab, elements, buffers, steps, CHAINED), more = { point: { elements, dtype: "float32" }, flop: 3 * elements };
-    const apart = { ...way("xyzy", [SCALE, ADD, RELU]), ...more, variant: "webgpu-chain", bytes: 28 * elements };
-    return [apart, { ...way("xy", [SCALE + ADD + RELU]), ...more, variant: "webgpu-chain-fused", bytes: 12 * elements }];
+    const more = { point: { elements, dtype: "float32" }, flop: 3 * elements, bytes: 12 * elements }; // those that must move
+    const way = (variant, buffers, steps) => ({ ...pointwise(lab, elements, buffers, steps, CHAINED), ...more, variant });
+    return [way("webgpu-chain", "xyzy", [SCALE, ADD, RELU]), way("webgpu-chain-fused", "xy", [SCALE + ADD + RELU])];
   },
   matmul(lab, n) {
     const { x, r } = lab.drawn, at = (i) => Array.from({ length: n }, (_, k) => x(i - (i % n) + k) * r(k * n + (i % n))).reduce((a, b) => a + b);
@@ -176,6 +175,9 @@ function dispatch({ device, pipelines, layout, bindings, ...lab }, code, from, i
   return { pipeline: pipelines.get(code), group, grid };
 }
 
+// Of several cases of the same a reader is told in one sentence.
+const note = ({ notes }, what, which) => (notes[what] ??= []).push(which);
+
 // An experiment from its smallest point to its largest, as far as its share of the time goes.
 async function sweep(lab, experiment, progress) {
   const names = Object.keys(SHARE), first = names.indexOf(experiment), rest = names.slice(first).reduce((sum, name) => sum + SHARE[name], 0);
@@ -188,7 +190,7 @@ async function sweep(lab, experiment, progress) {
     if (4 * (experiment === "matmul" ? value * value : value) > lab.bytes) why ||= LARGE;
     else if (k && begun + took > lab.due) why ||= LATE;
     if (!why) [why, last] = await point(lab, WORKS[experiment](lab, value).map((work) => ({ ...work, experiment })), last);
-    if (why) (lab.left[`${experiment} is left out, since ${why}, at`] ??= []).push(value);
+    if (why) note(lab, `${experiment} is left out, since ${why}, at`, value);
     took = lab.now() - begun;
   }
 }
@@ -231,7 +233,8 @@ async function checked(lab, work) {
   return false;
 }
 
-const named = ({ experiment, variant, point: { dtype, ...point } }) => [experiment, variant, ...Object.entries(point).map((each) => each.join(" "))].join(", ");
+const named = ({ experiment, variant, point: { dtype, ...point } }) => [experiment, variant, ...Object.entries(point).flat()].join(" ");
+const short = (seconds) => `${seconds.toExponential(1)} s`;
 
 async function read({ device, gone }, buffer, places) {
   const staging = device.createBuffer({ size: 4 * places.length, usage: GPUBufferUsage.MAP_READ | GPUBufferUsage.COPY_DST });
@@ -298,7 +301,7 @@ function estimate(values, grain) {
 async function keep(lab, work, samples) {
   const { experiment, variant, point, flop, bytes, error, waits, passes, count } = work, grain = lab.tick / (waits ? Math.sqrt(count) : 0.75 * count);
   const [host_s, all] = [0, 1].map((i) => estimate(samples.map((each) => each[i]), grain)), [took, low, high] = all;
-  if (high > 2 * low) lab.noisy.push(`${named(work)}${took > 0 ? "" : ", not kept"}`);
+  if (high > 2 * low) note(lab, took > 0 ? "Noisy by more than a factor of two:" : "Too noisy to be kept:", `${named(work)} (${short(low)} to ${short(high)})`);
   const times = { ...((waits || passes) && { host_s }), [waits ? "latency_s" : "period_s"]: all };
   if (took > 0) lab.rows.push({ experiment, variant, point, times, flop, bytes, error });
   if (took > 0 && lab.stamps && !waits && !passes) await doubt(lab, work, took);
@@ -306,24 +309,20 @@ async function keep(lab, work, samples) {
 }
 
 // What time stamps say of a call, beside its slope.
-async function doubt(lab, work, period) {
+async function doubt(lab, work, slope) {
   const { device, stamps } = lab, buffer = device.createBuffer({ size: 16, usage: GPUBufferUsage.QUERY_RESOLVE | GPUBufferUsage.COPY_SRC });
   issue(lab, work, work.count, { querySet: stamps, beginningOfPassWriteIndex: 0, endOfPassWriteIndex: 1 });
   submit(device, (encoder) => encoder.resolveQuerySet(stamps, 0, 2, buffer, 0));
-  const { buffer: found } = await read(lab, buffer, [0, 1, 2, 3]), [begin, end] = new BigUint64Array(found), stamped = Number(end - begin) / 1e9 / work.count;
-  if (!(stamped <= 2 * period && period <= 2 * stamped)) lab.doubted.push(`${named(work)} (${stamped.toExponential(1)} s, not ${period.toExponential(1)} s)`);
+  const { buffer: found } = await read(lab, buffer, [0, 1, 2, 3]), [begin, end] = new BigUint64Array(found), stamp = Number(end - begin) / 1e9 / work.count;
+  if (!(stamp <= 2 * slope && slope <= 2 * stamp)) note(lab, "Time stamps differ twofold or more:", `${named(work)} (${short(stamp)}, not ${short(slope)})`);
 }
-
-const some = (list) => `${list.slice(0, 2).join("; ")}${list.length > 2 ? ` and ${list.length - 2} more` : ""}`;
 
 // -- the result -------------------------------------------------------------------------------------------------------
 
-function result({ rows, said, left, hides, noisy, doubted, about, tick }) {
+function result({ rows, said, notes, hides, about, tick }) {
   if (!rows.length) throw new Error(said.at(-1) ?? `Nothing was measured: ${LATE}.`);
-  said.push(...Object.entries(left).map(([what, values]) => `${what} ${values.join(", ")}.`));
-  if (noisy.length) said.push(`Too noisy to tell more than a factor of two: ${some(noisy)}. Close other programs, and measure again.`);
+  said.push(...Object.entries(notes).map(([what, values]) => `${what} ${values.join(", ")}.`));
   if (hides) said.push("The tab was hidden meanwhile: what was timed then was thrown away, and repeated while there was time.");
-  if (doubted.length) said.push(`The GPU's time stamps disagree by more than a factor of two: ${some(doubted)}.`);
   const of = (name) => rows.filter(({ experiment }) => experiment === name), rate = (row, what) => row && row[what] / main(row);
   const launch = Object.fromEntries(of("launch").map(({ variant, times }) => [variant, times.latency_s ?? times.period_s]));
   const peaks = { bytes_per_s: rate(of("copy")[0], "bytes"), flop_per_s: rate(of("repeat").at(-1), "flop") };
