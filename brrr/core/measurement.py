@@ -359,8 +359,9 @@ def _parts(m: Measurement) -> list[str]:
 Value = int | float | str
 Point = Mapping[str, Value]
 Processor = Literal["cuda", "cpu"]
-DeviceKind = Literal[Processor, "cpu-queue"]
-"""The CPU queue is one worker thread that runs what is submitted, so that a CPU can be asynchronous as a GPU is."""
+DeviceKind = Literal[Processor, "cpu-queue", "webgpu"]
+"""The CPU queue is one worker thread that runs what is submitted, so that a CPU can be asynchronous as a GPU is; what a
+browser measures of its reader's GPU is "webgpu", which nothing here runs."""
 
 
 @dataclass(frozen=True)

@@ -30,6 +30,7 @@ from brrr_course.classroom.ranking import ClassRanking
 from brrr_course.classroom.tokens import Known, User
 from brrr_course.classroom.turns import Request, TooManyError, Turns
 from brrr_course.experiments import experiment
+from brrr_course.lessons.sharing import OWN
 
 MOST_BODY_BYTES = 8192
 RATE, BURST = 20.0, 100.0
@@ -76,7 +77,8 @@ class Gateway:
             self._route("POST", "/scores", _enter), self._route("GET", "/scores/{experiment}", _scores),
             self._route("GET", "/status", _status, teacher=True),
             self._route("GET", "/lessons", _lessons, teacher=True),
-            self._route("GET", "/guesses/{lesson}", _guesses, teacher=True), *teacher.page_routes(),
+            self._route("GET", "/guesses/{lesson}", _guesses, teacher=True),
+            self._route("GET", "/laptops", _laptops, teacher=True), *teacher.page_routes(),
         ]  # fmt: skip
         # A redirect to the same with or without a slash would go where the request's Host says.
         router = Router(routes, redirect_slashes=False)
@@ -245,6 +247,8 @@ async def _answer(gateway: Gateway, http: Http, user: User, content: Any) -> obj
         raise ArgumentError("answers", kind, name, "an exercise (check) or a question (guess) of this course's lessons")
     if not 0 < len(value) <= 300 or not value.isprintable():
         raise ArgumentError("answers", "value", value, "1 to 300 printable characters")
+    if (kind, name) == OWN:
+        teacher.laptop(value)
     store = gateway.turns.store
     await store.writing(store.answer, user.name, kind, name, value)
     return {}
@@ -289,6 +293,12 @@ async def _guesses(gateway: Gateway, http: Http, user: User, content: Any) -> ob
         gateway.truths.forget(lesson)
     store = gateway.turns.store
     return await store.reading(teacher.counted, store, questions, reveal)
+
+
+async def _laptops(gateway: Gateway, http: Http, user: User, content: Any) -> object:
+    """What browsers measured of the students' own GPUs, without names."""
+    store = gateway.turns.store
+    return {"laptops": await store.reading(teacher.laptops, store)}
 
 
 def _number(http: Http, name: str, most: float) -> float:

@@ -27,7 +27,7 @@ from brrr_course.classroom.histogram import Form, read, rows
 from brrr_course.classroom.store import ClassStore
 from brrr_course.lessons.answers import Answer, Choice, Quantity, Ranking
 from brrr_course.lessons.course import notebooks_in
-from brrr_course.lessons.sharing import AGREED, line
+from brrr_course.lessons.sharing import AGREED, OWN, line
 from brrr_course.nouns.places import share
 
 FORMS: Mapping[str, Callable[..., Form]] = {each.__name__: each for each in (Choice, Quantity, Ranking)}
@@ -72,7 +72,7 @@ def asked_by_lessons() -> frozenset[tuple[str, str]]:
     >>> ("check", "00-launches") in asked_by_lessons()
     True
     """
-    found = {AGREED}
+    found = {AGREED, OWN}
     for path in notebooks_in(share("notebooks")):
         for cell in (cell for cell in json.loads(path.read_text("utf-8"))["cells"] if cell["cell_type"] == "code"):
             printed = "".join(text for output in cell["outputs"] for text in output.get("text", ()))
@@ -140,6 +140,24 @@ class Truths:
 
 # ---------------------------------------------------------------------------------------------------------------------
 # The class's guesses, counted.
+
+
+def laptop(told: str) -> list[float]:
+    """Bytes and FLOP a second of a student's GPU, and the seconds of a launch alone and among many.
+
+    >>> laptop("[1e11, 3e12, 7e-5, 2e-6]")
+    [100000000000.0, 3000000000000.0, 7e-05, 2e-06]
+    """
+    with suppress(ValueError, TypeError):
+        found = [float(each) for each in json.loads(told)]
+        if len(found) == 4 and all(0 < each < 1e18 for each in found):
+            return found
+    raise ArgumentError("answers", "value", told, "four positive numbers: bytes/s, FLOP/s, and two times of a launch")
+
+
+def laptops(store: ClassStore) -> list[list[float]]:
+    """Those of all who agreed, in no order that tells whose is whose."""
+    return sorted(laptop(value) for (value,) in store.read("SELECT value FROM answer WHERE kind = ?", OWN[0]))
 
 
 def counted(store: ClassStore, questions: Sequence[Mapping[str, Any]], reveal: bool) -> dict[str, Any]:

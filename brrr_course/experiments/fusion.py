@@ -121,6 +121,7 @@ COMPILED = {"float32": ELEMENTS, "bfloat16": (2**10, 2**26)}
 
 LABELS = {"eager": "one operator each", "compile": "torch.compile", "triton": "Triton", "cuda": "a line of CUDA C++",
           "blocks": "a block at a time"}  # fmt: skip
+IN_BROWSER = {"eager": "one pass each", "compile": "in one pass"}
 MEASURED_WAYS: dict[str, tuple[str, ...]] = {
     "bias": ("eager", "compile", "triton", "cuda"),
     "pseudo": ("eager", "compile", "triton", "cuda"),
@@ -161,6 +162,8 @@ EXPERIMENT = Experiment(
     variants=(
         *(_variant(kind, way) for kind, ways in MEASURED_WAYS.items() for way in ways),
         *(_variant(kind, way, cpu=True) for kind in CPU_KINDS for way in ("eager", "blocks")),
+        *(Variant.twin(f"chain-{way}", "webgpu", f"scale, add and ReLU on your GPU, {label}", operation="chain",
+                       implementation="eager" if way == "eager" else "fused") for way, label in IN_BROWSER.items()),
     ),
     field="busy_s",
     lines=(

@@ -51,6 +51,7 @@ EXPERIMENT = Experiment(
         Variant("gpu-first", "GPU, first call in a fresh process", "cuda", timer="first-call"),
         Variant("gpu", "GPU, data already there", "cuda"),
         Variant("queue", "CPU queue (a CPU queue)", "cpu-queue"),
+        Variant("webgpu", "your GPU, in the browser", "webgpu", timer="browser"),
     ),
     lines=(
         Line("cpu", "cpu", "latency_s", "CPU"),
@@ -60,6 +61,8 @@ EXPERIMENT = Experiment(
         Line("first call", "gpu-first", "latency_s", "GPU with transfers, first call", shown=False),
         stand_in("unsynchronized", "queue", "host_s", "CPU queue, clock stopped without waiting"),
         stand_in("synchronized", "queue", "latency_s", "CPU queue, clock stopped after synchronize()"),
+        stand_in("unsynchronized", "webgpu", "host_s", "your GPU, clock stopped without waiting"),
+        stand_in("synchronized", "webgpu", "latency_s", "your GPU, clock stopped when its work is done"),
     ),
     package=__name__,
     anchors=({"size": 1024}, {"size": 8192}),

@@ -131,6 +131,7 @@ EXPERIMENT = Experiment(
         _twin("fused", MULTIPLY, "multiplications, fused", "cuda mul"),
         _twin("fused", FMA, "multiply and add, fused", "cuda fma"),
         _twin("eager", MULTIPLY, "multiplications, one order each", "eager mul"),
+        Variant.twin("cuda-fma", "webgpu", "FMAs on your GPU", operation=FMA, implementation="webgpu"),
     ),
     field="busy_s",
     package=__name__,

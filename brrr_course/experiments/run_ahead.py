@@ -58,6 +58,7 @@ EXPERIMENT = Experiment(
         Variant("eager", "GPU, one launch after the other", "cuda"),
         Variant("graph", "GPU, as one CUDA Graph", "cuda"),
         Variant("queue", "CPU queue (a CPU queue)", "cpu-queue"),
+        Variant("webgpu", "your GPU, in the browser", "webgpu", timer="browser"),
     ),
     lines=(
         Line("host", "eager", "host_s", "the CPU: launching"),
@@ -68,6 +69,8 @@ EXPERIMENT = Experiment(
         stand_in("host", "queue", "host_s", "submitting the orders"),
         stand_in("busy", "queue", "kernel_s", "the worker: busy"),
         stand_in("period", "queue", "period_s", "the loop, CPU queue"),
+        stand_in("host", "webgpu", "host_s", "the browser: submitting"),
+        stand_in("graph", "webgpu", "period_s", "your GPU: 20 in one pass"),
     ),
     package=__name__,
     anchors=({"elements": 65536},),

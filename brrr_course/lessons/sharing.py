@@ -6,6 +6,7 @@ from types import EllipsisType
 
 from brrr.core.errors import BrrrError, UnavailableError
 from brrr_course.sources import source
+from brrr_course.sources.browser import when_kept
 from brrr_course.sources.remote import Remote
 from brrr_course.view.display import message_html
 
@@ -14,6 +15,9 @@ MOST = 300
 
 AGREED = ("check", "share")
 """The answer that says a student agreed to be named to the teacher; without it, others of theirs are only counted."""
+
+OWN = ("yours", "GPU")
+"""The answer that holds what a browser measured of a student's own GPU."""
 
 _agreed: list[Remote] = []
 
@@ -68,10 +72,13 @@ def share(agree: bool | EllipsisType = True) -> Said:
 
 
 def send(kind: str, name: str, value: str) -> None:
-    """Send a `guess` or a `check` if the student agreed: behind the lesson, which no failure of it disturbs."""
+    """Send a `guess` or the like if the student agreed: behind the lesson, which no failure of it disturbs."""
     for each in _agreed:
         content = {"kind": kind, "name": line(name), "value": line(value)}
         threading.Thread(target=_post, args=(each, content), daemon=True).start()
+
+
+when_kept.append(lambda peaks: send(*OWN, peaks))
 
 
 def _post(to: Remote, content: dict[str, str]) -> None:

@@ -113,6 +113,7 @@ class Axis:
 ELSEWHERE: Mapping[DeviceKind, Mapping[Field, Field]] = {
     "cpu": {"kernel_s": "period_s", "busy_s": "period_s", "span_s": "period_s"},
     "cpu-queue": {"busy_s": "kernel_s", "span_s": "period_s"},
+    "webgpu": {"kernel_s": "period_s", "busy_s": "period_s", "span_s": "period_s"},
 }
 """What a line shows without a GPU, where the time that its experiment asks for is not measured."""
 
@@ -153,7 +154,7 @@ class Variant:
 
     @classmethod
     def twin(cls, of: str, device: DeviceKind, label: str, **told: Any) -> Variant:
-        """What does on a CPU, or on the CPU queue, what the variant of that name does, and stands in for its line.
+        """What does on a CPU, a CPU queue or in a browser what the variant of that name does, and stands in for it.
 
         >>> Variant.twin("fused-mul", "cpu-queue", "in one pass").its_line("busy_s").name
         'queue fused mul'
@@ -161,7 +162,8 @@ class Variant:
         `told` are further fields of it; `implementation` and `stands_in_for` only where the name does not tell them.
         """
         usual = {"implementation": of, "stands_in_for": of.replace("-", " ")}
-        return cls(f"{'queue' if is_queue(device) else 'cpu'}-{of}", label, device, **{**usual, **told})
+        usual |= {"timer": "browser"} if device == "webgpu" else {}
+        return cls(f"{'queue' if is_queue(device) else device}-{of}", label, device, **{**usual, **told})
 
     @property
     def on_gpu(self) -> bool:
@@ -180,7 +182,8 @@ class Variant:
         Line(name='queue fused', variant='cpu-fused', field='period_s', label='in one pass', shown=True, \
 stands_in_for='fused')
         """
-        named = self.line or (f"queue {self.stands_in_for}" if self.stands_in_for else self.name.replace("-", " "))
+        kind = "yours" if self.device == "webgpu" else "queue"
+        named = self.line or (f"{kind} {self.stands_in_for}" if self.stands_in_for else self.name.replace("-", " "))
         shows = self.field or ELSEWHERE.get(self.device, {}).get(field, field)
         return Line(named, self.name, shows, self.line_label or self.label, self.shown, self.stands_in_for)
 
@@ -210,7 +213,8 @@ def stand_in(name: str, variant: str, field: Field, label: str, shown: bool = Tr
     >>> stand_in("cpu", "queue", "host_s", "CPU queue").stands_in_for
     'cpu'
     """
-    return Line(f"queue {name}", variant, field, label, shown, stands_in_for=name)
+    kind = "yours" if variant.startswith("webgpu") else "queue"
+    return Line(f"{kind} {name}", variant, field, label, shown, stands_in_for=name)
 
 
 @dataclass(frozen=True)
@@ -465,8 +469,8 @@ class Experiment:
         return next((v for v in self.variants if v.name == name), None) or self._unknown("variant", name, self.variants)
 
     def variants_on(self, kind: DeviceKind) -> tuple[str, ...]:
-        """The variants that a machine runs: the CPU's, and the GPU's or, without one, the CPU queue's."""
-        kinds = ("cpu", "cuda" if is_gpu(kind) else "cpu-queue")
+        """Those that a machine runs: the CPU's, and the GPU's or, without one, the CPU queue's; or a browser's."""
+        kinds = ("webgpu",) if kind == "webgpu" else ("cpu", "cuda" if is_gpu(kind) else "cpu-queue")
         return tuple(each.name for each in self.variants if each.device in kinds)
 
     def line(self, name: str) -> Line:

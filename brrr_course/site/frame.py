@@ -28,9 +28,9 @@ def plain(name: str, title: str, html: str, script: str = "") -> str:
     return whole(title, f'{ways(name)}<main id="content">{html}</main>', script)
 
 
-def figures(then: str = "") -> str:
-    """The script of a page with figures; `then` comes behind it."""
-    return f"{drawn('scene.bundle.js')}{read('site.js')}{then}"
+def figures(then: str = "", *, own: bool = False) -> str:
+    """The script of a page with figures; `then` comes behind it, `own` measures the reader's GPU."""
+    return f"{drawn('own.bundle.js') * own}{drawn('scene.bundle.js')}{read('site.js')}{then}"
 
 
 def drawn(name: str) -> str:

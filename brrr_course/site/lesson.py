@@ -67,6 +67,11 @@ class LessonPage:
         """All that the script reads."""
         return {**self.shown, "lesson": self.name, "pieces": self.pieces.all, "defs": self.pieces.defs, **numbers()}
 
+    @property
+    def knows_yours(self) -> bool:
+        """Whether a figure of it can stand beside what a browser measures of its reader's GPU."""
+        return any("yours" in each.get("scene", ()) for each in self.shown["view"])
+
     def _read(self, text: str, tags: list[str]) -> None:
         """Take a cell of text."""
         box = f'<textarea rows="3" data-kept="{len(self.parts)}" aria-label="Your explanation"></textarea>'

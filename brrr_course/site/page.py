@@ -75,14 +75,15 @@ def page_of(found: LessonPage, before: str = "", after: str = "", beside: str = 
         parts.append('<p class="origin">What is covered stands in this page\'s source: no server keeps it.</p>')
     if found.shown["guess"]:
         parts.append('<button type="button" id="again">Start again</button>')
-    html = whole(found.title, "\n".join([*parts, "</main>", _data(found)]), figures())
+    html = whole(found.title, "\n".join([*parts, "</main>", _data(found)]), figures(own=found.knows_yours))
     return Page(found.name, found.title, found.question, found.missing, html)
 
 
 def slides_page(found: LessonPage) -> str:
     """The slides of a lesson that was run, as a file that needs no other."""
     body = Template(read("slides.html")).substitute(slides="".join(slides(found)), name=found.name)
-    return whole(found.title, body + _data(found), figures(read("slides.js")), read("slides.css"))
+    script = figures(read("slides.js"), own=found.knows_yours)
+    return whole(found.title, body + _data(found), script, read("slides.css"))
 
 
 def _data(found: LessonPage) -> str:

@@ -28,7 +28,7 @@ const written = (value, kind) => kind === "" ? repr(value) : kind === "g" ? gene
 // An explorer's figure: its scene, drawn by view/drawn/scene.js, with what is said of the reader's guess.
 class Figure {
   constructor(place, data) {
-    Object.assign(this, {data, drawn: figures.draw(place, data.scene)});
+    Object.assign(this, {data, drawn: figures.draw(place, data.scene, {own: typeof own === "undefined" ? null : own})});
     this.show();
   }
   go(name, value) { this.drawn.go(name, value.replace(/^2\^(\d+)$/, (_, power) => `2${[...power].map(digit => "⁰¹²³⁴⁵⁶⁷⁸⁹"[digit]).join("")}`)); }

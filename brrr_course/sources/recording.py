@@ -22,7 +22,7 @@ from pathlib import Path
 from brrr.core import __version__, units
 from brrr.core.errors import ArgumentError, NotRecordedError, RecordingError
 from brrr.core.files import digest, file_bytes, json_text, read_json, write_atomically
-from brrr.core.measurement import DeviceKind, Processor, Value
+from brrr.core.measurement import DeviceKind, Value
 from brrr.core.recordings import FILE, SLUG
 from brrr.gpu import is_gpu, tensors_on
 from brrr_course.nouns.experiment import Experiment
@@ -156,7 +156,7 @@ class Machine:
 
     slug: str
     device: str
-    kind: Processor
+    kind: DeviceKind
     runs: tuple[RunInfo, ...] = ()
 
     def __post_init__(self) -> None:

@@ -58,7 +58,7 @@ def figure_of(scene: Scene, sliders: Sequence[str]) -> Data:
              "predictable": scene.predictions.possible, "predictions": scene.predictions.on,
              "message": message}  # fmt: skip
     scene.message = ""
-    drawn |= form(scene, names) | _sentences(scene, names) | _foretold(scene, names)
+    drawn |= form(scene, names) | _sentences(scene, names) | _foretold(scene, names) | _yours(scene, names)
     _say_doubts(drawn)
     for name, value in start.items():
         scene.move(name, value)
@@ -157,6 +157,22 @@ def _foretold(scene: Scene, names: Sequence[str]) -> Data:
         return {}
     rows = [[words.cells(row) for row in scene.predicted_here] for _ in _places(scene, names)]
     return {"foretold": {"head": words.HEADER, "at": rows, "origin": words.origin(scene)}}
+
+
+def _yours(scene: Scene, names: Sequence[str]) -> Data:
+    """What a browser needs to draw its reader's own GPU beside these lines: its place, and which times to look for.
+
+    Times stand on the axis as they are, and the experiment's own rate is the amount over them.
+    """
+    shows, here, rate = scene.view.shows, [line.name for line in scene.lines], scene.experiment.rate
+    found = [line for line in scene.experiment.lines if line.stands_in_for in here
+             and scene.experiment.variant(line.variant).device == "webgpu"]  # fmt: skip
+    if not found or not _over_x(scene) or shows not in ("time", "rate"):
+        return {}
+    lines = [[each.variant, each.field, each.stands_in_for, words.brief(each.label), each.label] for each in found]
+    return {"yours": {"at": {name: value for name, value in scene.point.items() if name not in names},
+                      "values": {name: list(scene.values[name]) for name in names},
+                      "per": rate.of if rate is not None and shows == "rate" else "", "lines": lines}}  # fmt: skip
 
 
 def _guess(scene: Scene, names: Sequence[str]) -> Data:

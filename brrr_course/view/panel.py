@@ -31,7 +31,8 @@ BUILT = Path(__file__).parent / "drawn" / "built"
 class FigureWidget(anywidget.AnyWidget):
     """A scene as `drawn/scene.js` draws it: it moves without the kernel, and tells it where the reader went.
 
-    `at` are the sliders' positions, `hidden` the lines switched off; `guess` is the reader's, and how it reads.
+    `at` are the sliders' positions, `hidden` the lines switched off; `guess` is the reader's, and how it reads; `yours`
+    is what the browser measured of its GPU, once somebody has asked it to.
     """
 
     _esm, _css = BUILT / "widget.bundle.js", BUILT / "scene.css"
@@ -40,6 +41,7 @@ class FigureWidget(anywidget.AnyWidget):
     hidden = traitlets.List(traitlets.Unicode()).tag(sync=True)
     predicting = traitlets.Bool().tag(sync=True)
     guess = traitlets.List([None, ""]).tag(sync=True)
+    yours = traitlets.Dict().tag(sync=True)
 
 
 class FigureSlider(traitlets.HasTraits):
@@ -86,6 +88,7 @@ class ExplorerPanel(Panel):
         self.figure.observe(self._guarded(lambda _: self._on_at()), "at")
         self.figure.observe(self._guarded(lambda _: self._on_hidden()), "hidden")
         self.figure.observe(self._guarded(lambda change: self._on_predicting(change["new"])), "predicting")
+        self.figure.observe(self._guarded(lambda change: self._on_yours(change["new"])), "yours")
         self._make_buttons()
         self._build(self.source, self.figure, self.measuring, self.text)
         self._fill()
@@ -172,6 +175,15 @@ class ExplorerPanel(Panel):
             self._say(str(unavailable))
             return
         self._fill()
+
+    def _on_yours(self, found: Any) -> None:
+        """Keep what the browser measured, and offer it as a source."""
+        from brrr_course.sources.browser import SLUG, keep
+
+        keep(found)
+        with self._silently():
+            there = dict(self.source.options) | {f"recorded: {SLUG}": f"recorded:{SLUG}"}
+            self.source.options, self.source.value = tuple(there.items()), self.scene.source.name
 
     # -- measuring -------------------------------------------------------------------------------------------------
 

@@ -20,6 +20,7 @@ from brrr_course.classroom.histogram import MOST, read, rows
 from brrr_course.classroom.store import ClassStore
 from brrr_course.classroom.tokens import issue
 from brrr_course.lessons.answers import Choice, Quantity, Ranking
+from brrr_course.lessons.sharing import OWN
 
 HERE = Path(teacher.__file__).parent
 QUESTIONS = [
@@ -38,7 +39,9 @@ def room(path: Path, monkeypatch: pytest.MonkeyPatch) -> Classroom:
         return [{**each, **shown} for each in QUESTIONS]
 
     monkeypatch.setattr(teacher.Truths, "_run", truths)
-    monkeypatch.setattr(teacher, "asked_by_lessons", lambda: {("guess", each["question"]) for each in QUESTIONS})
+    monkeypatch.setattr(
+        teacher, "asked_by_lessons", lambda: {OWN, *(("guess", each["question"]) for each in QUESTIONS)}
+    )
     return Classroom(path, Played(), serving=path)
 
 
@@ -68,6 +71,24 @@ async def test_guesses_are_counted_and_no_student_s_text_is_shown(room: Classroo
         shown = (await prof.get(f"/guesses/01?reveal=1{own}")).json()["questions"]
         assert [each["truth"]["measured"] for each in shown] == ["7.9 µs", "the CPU", "b, c, a"]
         assert shown[0]["rows"][0] == ["5 µs to 10 µs", 2, True] and shown[2]["rows"][1][2]
+
+
+async def test_laptops_stand_side_by_side_without_names(room: Classroom, prof: Client) -> None:
+    sent = [
+        "[3e11, 8e12, 7e-5, 2e-6]",
+        "[1e11, 3e12, 9e-5, 4e-6]",
+        "[1, 2, 3]",
+        "[1, 2, 3, -4]",
+        "[1, 2, 3, null]",
+        "x",
+    ]
+    for number, value in enumerate(sent):
+        async with room.client(f"student {number}") as student:
+            answer = await student.post("/answers", json={"kind": "yours", "name": "GPU", "value": value})
+            assert answer.status_code == (200 if number < 2 else 400)
+            assert (await student.get("/laptops")).status_code == 403
+    found = await prof.get("/laptops")
+    assert found.json() == {"laptops": [[1e11, 3e12, 9e-5, 4e-6], [3e11, 8e12, 7e-5, 2e-6]]}
 
 
 async def test_the_page_is_for_all_and_holds_nothing_what_it_asks_for_is_the_teacher_s(

@@ -138,13 +138,15 @@ DRAWN = share("notebooks").parent / "brrr_course" / "view" / "drawn"
 
 @pytest.mark.skipif(shutil.which("npm") is None, reason="needs node and npm")
 def test_what_is_committed_is_what_is_built_of_the_sources(tmp_path):
-    shutil.copytree(DRAWN, tmp_path / "drawn")
-    shutil.rmtree(tmp_path / "drawn" / "built")
-    if not (tmp_path / "drawn" / "node_modules").is_dir():
-        subprocess.run(["npm", "ci", "--no-audit", "--no-fund"], cwd=tmp_path / "drawn", check=True)
-    subprocess.run(["node", "build.mjs"], cwd=tmp_path / "drawn", check=True)
+    drawn = tmp_path / "brrr_course" / "view" / "drawn"
+    shutil.copytree(DRAWN, drawn)
+    shutil.copytree(share("data") / "wgsl", tmp_path / "data" / "wgsl")
+    shutil.rmtree(drawn / "built")
+    if not (drawn / "node_modules").is_dir():
+        subprocess.run(["npm", "ci", "--no-audit", "--no-fund"], cwd=drawn, check=True)
+    subprocess.run(["node", "build.mjs"], cwd=drawn, check=True)
     for committed in (DRAWN / "built").iterdir():
-        assert (tmp_path / "drawn" / "built" / committed.name).read_bytes() == committed.read_bytes(), committed.name
+        assert (drawn / "built" / committed.name).read_bytes() == committed.read_bytes(), committed.name
 
 
 def test_what_draws_is_small():

@@ -13,6 +13,10 @@ import { scaleLinear, scaleLog } from "d3-scale";
 import { select } from "d3-selection";
 import "d3-transition";
 
+import { placeOf, si } from "./numbers.js";
+
+export { plain, rounded, si } from "./numbers.js";
+
 const GLIDE = 200; // ms: long enough to be seen, short enough to hold a key down
 const NARROW = 560; // below this many pixels names are short and stand where they need no margin
 const CLOSE = 24; // pixels: points nearer than this to each other share one value
@@ -24,24 +28,6 @@ let count = 0; // of figures in this document, for ids
 const keep = (value, low, high) => Math.min(Math.max(value, low), high);
 
 // -- numbers and words ------------------------------------------------------------------------------------------------
-
-const PREFIXES = "qryzafpnµm kMGTPEZYRQ"; // a thousand apart, from 10^-30
-const BARE = [0, 0], COUNTED = [0, 30];
-const POWERS = { s: [-30, 0], B: COUNTED, FLOP: COUNTED, "B/s": COUNTED, "FLOP/s": COUNTED, "IOP/s": COUNTED, x: BARE, "%": BARE, "FLOP/B": BARE, "": BARE };
-
-// Intl rounds a text on the digits that a person reads, halves away from zero; of a number it would see the binary value.
-const formatted = (text, options) => new Intl.NumberFormat("en", { useGrouping: false, ...options }).format(text);
-/** Mantissa and power of ten, both as texts. */
-export const rounded = (value, digits) => formatted(String(value), { notation: "scientific", maximumSignificantDigits: digits }).split("E");
-export const plain = (mantissa, power) => formatted(`${mantissa}e${power}`, { maximumSignificantDigits: 21 });
-
-/** A value with its unit, as `brrr.core.units.quantity` writes it, but a ratio with the sign ×. */
-export function si(value, unit, digits = 3) {
-  if (unit === "share") return si(100 * value, "%", value < 0.1 ? 1 : 2);
-  const [mantissa, power] = rounded(value, digits), [lowest, highest] = POWERS[unit] ?? [-30, 30];
-  const prefix = keep(3 * Math.floor(power / 3), lowest, highest), number = plain(mantissa, power - prefix);
-  return unit === "x" ? `${number}×` : `${number} ${PREFIXES[prefix / 3 + 10].trim()}${unit}`.trim();
-}
 
 const ruler = document.createElement("canvas").getContext("2d"); // it measures words without a layout
 let face = "sans-serif"; // of the figure's texts, as the style sheet has it
@@ -72,7 +58,7 @@ function rowsOf(text, width, size, weight = 400) {
 // -- the figure ---------------------------------------------------------------------------------------------------------
 
 /** Draw `scene` into `el`. What comes back moves it, takes a guess, and removes it. `kept` may say where its sliders stood, which lines were
-    hidden and whether predictions were shown; its `changed` is called with these after each of the reader's actions. */
+    hidden and whether predictions were shown; its `changed` is called with these after each of the reader's actions. `own` is the module own.js. */
 export function draw(el, scene, kept = {}) {
   const id = `scene-${++count}`;
   const root = select(el).append("div").attr("role", "group").attr("class", "scene fresh").attr("aria-labelledby", `${id}-title`);
@@ -99,7 +85,9 @@ export function draw(el, scene, kept = {}) {
   fold.append("summary").text("Details and data");
   const more = fold.append("p").attr("class", "more");
   const table = fold.append("div").attr("class", "table").attr("tabindex", 0); // it scrolls, by keys too
-  root.append("p").attr("class", "badge").text(scene.badge);
+  const badge = root.append("p").attr("class", "badge").text(scene.badge);
+  const { own } = kept, mine = scene.yours && own; // what measures the reader's own GPU, on the pages that have it
+  if (mine) own.offer(root, kept.measured);
   const layers = new Map(LAYERS.map((name) => [name, svg.append("g").attr("class", name).attr("aria-hidden", name === "names" ? null : true)]));
   state.layer = (name) => layers.get(name);
   state.glide = (selection) => state.glides ? selection.transition("glide").duration(GLIDE).ease(easeCubicOut) : selection;
@@ -121,6 +109,13 @@ export function draw(el, scene, kept = {}) {
   }
 
   const foretold = root.append("div").attr("class", "table foretold");
+  const recorded = { lines: scene.lines, y: scene.y, all: scene.all };
+  const beside = (found, glides = true) => {
+    const { lines, badge: theirs, ...axes } = own.beside({ ...scene, ...recorded }, found);
+    Object.assign(scene, axes, { lines: [...recorded.lines, ...lines] });
+    badge.text([scene.badge, theirs].filter(Boolean).join(" · "));
+    paint(glides);
+  };
 
   function move(slider, position) {
     const last = scene.sliders[slider].texts.length - 1, wanted = keep(position, 0, last);
@@ -136,7 +131,9 @@ export function draw(el, scene, kept = {}) {
   fold.on("toggle", () => fold.property("open") && tabulate(table, state));
   const observer = new ResizeObserver(() => Math.abs(plot.node().clientWidth - state.width * unit()) > 0.5 && paint(false));
   observer.observe(plot.node());
-  paint(false);
+  const forget = mine ? own.onMeasured(beside) : () => {};
+  if (mine && own.remembered()) beside(own.remembered(), false);
+  else paint(false);
   return {
     move,
     /** To the place where a slider reads so; where it has no such value, it stays. */
@@ -157,18 +154,13 @@ export function draw(el, scene, kept = {}) {
       paint(true);
     },
     again: () => paint(false),
-    remove() { observer.disconnect(); root.remove(); },
+    remove() { observer.disconnect(); forget(); root.remove(); },
   };
 }
 
 const unit = () => parseFloat(getComputedStyle(document.documentElement).fontSize) / 16; // CSS pixels of one of the figure's
 
 const moves = () => !matchMedia("(prefers-reduced-motion: reduce)").matches;
-
-/** Where all sliders stand, as one number; without the slider `but`, as a line's cuts are counted. */
-function placeOf({ scene, at }, but = -1) {
-  return scene.sliders.reduce((place, slider, i) => (i === but ? place : place * slider.texts.length + at[i]), 0);
-}
 
 /** What the figure shows, for those who do not see it: the same wherever the sliders stand. */
 function alternative({ alt, title, x, y, lines, parts: shares, rows, bars: all }) {

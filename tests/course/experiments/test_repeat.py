@@ -29,7 +29,7 @@ from brrr_course.experiments.repeat import knee
 from brrr_course.nouns.expression import Table
 
 REPEAT = experiment("repeat")
-HOST = [variant.name for variant in REPEAT.variants if variant.device != "cuda"]
+HOST = [*REPEAT.variants_on("cpu")]
 HERE = Path(__file__).resolve().parents[2]
 NVCC = shutil.which("nvcc")
 

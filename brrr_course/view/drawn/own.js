@@ -1,0 +1,99 @@
+// The reader's own GPU in a figure: what this browser has measured of it once, as further lines of every scene that knows such work.
+//
+// `scene.yours` says which of its times belong there: the fixed axes' values (`at`), the sliders' (`values`), the amount whose rate is shown
+// (`per`), and of each line the variant, the time, the line that it stands beside, and how it reads.
+
+import { placeOf, si } from "./numbers.js";
+import { measure } from "./yours.js";
+
+export { measure, SIZES } from "./yours.js";
+
+const KEPT = "brrr-yours", ROOM = 1.3; // above and below, as a factor
+
+/** What was measured here before; nothing where the browser keeps nothing, as in a private window. */
+export function remembered() {
+  try {
+    return JSON.parse(localStorage.getItem(KEPT));
+  } catch {
+    return null;
+  }
+}
+
+function remember(found) {
+  try {
+    localStorage.setItem(KEPT, JSON.stringify(found));
+  } catch { /* then it lasts as long as the page */ }
+  document.dispatchEvent(new CustomEvent(KEPT, { detail: found }));
+}
+
+/** The scene's axes with room for what was measured here, and that as lines. */
+export function beside(scene, found) {
+  const lines = scene.yours && found ? ownLines(scene, found) : [];
+  const heights = lines.flatMap((line) => line.cuts.flat().map((row) => row[2]));
+  return { lines, y: wider(scene.y, heights), all: scene.all && wider(scene.all, heights), badge: lines.length ? `Yours: ${nameOf(found)}` : "" };
+}
+
+export const nameOf = ({ device }) => [[device.vendor, device.architecture].filter(Boolean).join(" ") || "a GPU without a name", device.browser, device.date].join(" · ");
+
+function ownLines(scene, found) {
+  const { sliders, yours, x } = scene, places = sliders.reduce((product, slider, i) => product * (i === x.along ? 1 : slider.texts.length), 1);
+  return yours.lines.map(([variant, field, of, short, label]) => {
+    const cuts = Array.from({ length: places }, () => []);
+    for (const row of found.rows.filter((each) => each.experiment === scene.name && each.variant === variant && each.times[field])) {
+      const at = sliders.map(({ name }) => yours.values[name].indexOf(row.point[name]));
+      if (at.includes(-1) || Object.entries(yours.at).some(([name, value]) => row.point[name] !== value)) continue;
+      const cut = placeOf({ scene, at }, x.along), along = x.at[cut]?.length ? x.at[cut] : x.at;
+      cuts[cut].push([at[x.along], along[at[x.along]], ...heights(row, field, yours.per)]);
+    }
+    for (const cut of cuts) cut.sort((a, b) => a[0] - b[0]);
+    return { name: `yours ${of}`, label, short, hue: "yours", cuts };
+  }).filter((line) => line.cuts.some((cut) => cut.length));
+}
+
+/** Median, low, high and count, of the time or of the amount a second. */
+function heights(row, field, per) {
+  const [median, low, high, n] = row.times[field];
+  return per ? [row[per] / median, row[per] / high, row[per] / low, n] : [median, low, high, n];
+}
+
+function wider(axis, heights) {
+  if (!heights.length) return axis;
+  const [low, high] = axis.domain, log = axis.scale === "log";
+  const domain = [log ? Math.min(low, Math.min(...heights) / ROOM) : low, Math.max(high, Math.max(...heights) * (log ? ROOM : 1.05))];
+  if (!log) return { ...axis, domain };
+  const more = [];
+  for (let power = Math.ceil(Math.log10(domain[0])); 10 ** power <= domain[1]; power++) {
+    const value = +`1e${power}`;
+    if (value < low || value > high) more.push([value, si(value, axis.unit)]);
+  }
+  const ticks = [...axis.ticks, ...more].sort((a, b) => a[0] - b[0]);
+  return { ...axis, domain, ticks, few: ticks.filter((_, i) => i % (1 + Math.floor(ticks.length / 5)) === 0) };
+}
+
+/** A button that measures, with what it says; `measured` is called with what was found. Figures of one page share the result. */
+export function offer(root, measured = () => {}) {
+  const box = root.append("div").attr("class", "own"), press = box.append("button").attr("type", "button"), told = box.append("span").attr("aria-live", "polite");
+  const name = () => (remembered() ? "Measure my GPU again" : "Measure my own GPU");
+  let running = false, stopped = false;
+  press.text(name()).on("click", async () => {
+    if (running) return void (stopped = true);
+    [running, stopped] = [true, false];
+    press.text("Stop");
+    try {
+      const found = await measure({ progress: ({ share, experiment }) => told.text(`${Math.round(100 * share)} %, ${experiment.replace("_", " ")}`), stopped: () => stopped });
+      remember(found);
+      measured(found);
+      told.text(found.said.join(" "));
+    } catch (error) {
+      told.text(error.message);
+    }
+    running = false;
+    press.text(name());
+  });
+}
+
+export const onMeasured = (react) => {
+  const call = ({ detail }) => react(detail);
+  document.addEventListener(KEPT, call);
+  return () => document.removeEventListener(KEPT, call);
+};

@@ -1,0 +1,154 @@
+"""The reader's own GPU, measured in Chromium, where a processor plays it: the kernels, the times, and what is told."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from chromium_here import CHROMIUM
+
+from brrr_course.experiments import fusion, matmul, repeat, run_ahead
+
+pytestmark = pytest.mark.browser
+
+BUNDLE = Path(repeat.__file__).parents[1] / "view" / "drawn" / "built" / "own.bundle.js"
+FLAGS = ["--no-sandbox", "--enable-unsafe-webgpu", "--use-webgpu-adapter=swiftshader", "--enable-features=Vulkan",
+         "--use-vulkan=swiftshader", "--ignore-gpu-blocklist", "--enable-unsafe-swiftshader"]  # fmt: skip
+SET_UP = """let device, at, calls = 0, leap = 0, host = 0, busy = 0;
+const around = (it, key, call, f = it[key]) => { it[key] = function (...all) { return call(f.bind(this), ...all); }; };
+const on = change => ({requestAdapter: async () => { const it = await navigator.gpu.requestAdapter();
+  around(it, 'requestDevice', async (f, all) => { change(device = await f(all)); return device; }); return it; }});
+const sized = sizes => ({matmul: [], run_ahead: [], repeat: [], fusion: [1004], elements: [1004], ...sizes});
+const hide = hidden => { Object.defineProperty(document, 'hidden', {value: hidden, configurable: true});
+  document.dispatchEvent(new Event('visibilitychange')); };"""
+
+
+@pytest.fixture(scope="module")
+def page(chromium: Any) -> Iterator[Any]:
+    """A page with nothing in it, whatever its address is."""
+    started = chromium.launch(executable_path=CHROMIUM, headless=True, args=FLAGS)
+    opened, body = started.new_page(), f"<!doctype html><script>{BUNDLE.read_text('utf-8')}</script>"
+    opened.route("**/*", lambda route: route.fulfill(body=body, content_type="text/html"))
+    yield opened
+    started.close()
+
+
+@pytest.fixture
+def measure(page: Any) -> Any:
+    """A function that measures with these options, written in JavaScript; what comes back, or what the error says."""
+
+    def measured(options: str, address: str = "http://localhost/") -> Any:
+        call = f"own.measure({{rounds: 3, seconds: 100, sizes: sized(), {options}}}).catch(error => error.message)"
+        for _ in range(5):  # beside other programs
+            page.goto(address)
+            found = page.evaluate(f"async () => {{ {SET_UP} return {call}; }}")
+            if isinstance(found, str) or not told(found, "Too noisy to be kept"):
+                break
+        return found
+
+    return measured
+
+
+def told(result: Any, words: str) -> bool:
+    return any(words in each for each in result["said"])
+
+
+def test_each_kernel_is_right_where_its_size_is_no_multiple_of_a_workgroup_s(measure: Any) -> None:
+    """With at most three workgroups in a dimension, so that a second one is needed."""
+    limits = "{maxBufferSize: 2 ** 20, maxStorageBufferBindingSize: 2 ** 20, maxComputeWorkgroupsPerDimension: 3}"
+    sizes = "sized({matmul: [64, 100], run_ahead: [1004], repeat: [1, 65]})"
+    found = measure(f"gpu: on(() => Object.defineProperty(device, 'limits', {{value: {limits}}})), sizes: {sizes}")
+    assert not told(found, "wrong") and found["device"]["software"] and told(found, "A processor plays this GPU")
+    assert len({(row["experiment"], row["variant"]) for row in found["rows"]}) == 6 and len(found["rows"]) == 9
+    assert all(row["error"] < 1e-5 for row in found["rows"]) and min(found["peaks"].values()) > 0
+    for times in (*found["launch"].values(), *(each for row in found["rows"] for each in row["times"].values())):
+        assert times[1] <= times[0] <= times[2] and times[3] == 3
+
+
+def test_a_wrong_result_is_left_out_and_told(measure: Any) -> None:
+    words = [("fma(v", "fma(x[0]"), ("sum +=", "sum ="), ("x, sums[3]", "x, sums[2]"), ("v += r[i]", "v += nothing")]
+    code = "code" + "".join(f".replaceAll{each}" for each in words)
+    broken = f"gpu: on(() => around(device, 'createShaderModule', (make, {{code}}) => make({{code: {code}}})))"
+    found = measure(f"{broken}, sizes: sized({{matmul: [64], repeat: [2]}})")
+    assert found["rows"] == [] and len(found["launch"]) == 2 and told(found, "unresolved value 'nothing'")
+    assert sum("is wrong by" in each for each in found["said"]) == 5 and told(found, "matmul webgpu size 64 is wrong")
+
+
+def test_a_lost_gpu_is_told_and_what_was_measured_is_kept(measure: Any) -> None:
+    lost = "gpu: on(() => 0), sizes: sized({repeat: [1]}), progress: it => it.experiment === '%s' && device.destroy()"
+    found = measure(lost % "fusion")
+    assert told(found, "The GPU was lost (destroyed") and told(found, "What was measured until then is kept.")
+    assert [row["experiment"] for row in found["rows"]] == ["repeat"]
+    assert measure(lost % "launch").startswith("The GPU was lost (destroyed")
+
+
+def test_what_was_timed_in_a_hidden_tab_is_thrown_away_and_repeated(measure: Any) -> None:
+    """The clock leaps ahead by ten seconds when the tab is hidden, a few times in the midst of a round."""
+    leaps = "if (at === 'fusion' && ++calls % 7 === 0 && calls < 50) { leap += 10_000; hide(true); hide(false); }"
+    gpu = f"gpu: on(() => around(device.queue, 'onSubmittedWorkDone', done => {{ {leaps} return done(); }}))"
+    clock = "clock: {now: () => performance.now() + leap}, progress: each => { at = each.experiment; }"
+    found = measure(f"{gpu}, {clock}, seconds: 1000, rounds: 9")
+    assert told(found, "The tab was hidden meanwhile") and len(found["rows"]) == 2
+    assert all(row["times"]["period_s"][2] < 0.01 and row["times"]["period_s"][3] == 9 for row in found["rows"])
+
+
+def test_without_a_gpu_one_is_told_how_to_get_it(measure: Any) -> None:
+    assert "found no GPU" in measure("gpu: {requestAdapter: async () => null}")
+    assert "This browser has no WebGPU" in measure("gpu: null")
+    assert "needs a secure page" in measure("", "http://brrr.test/")
+
+
+def test_a_reader_may_stop_it_and_time_may_run_out(measure: Any) -> None:
+    found = measure("progress: each => { at = each.experiment; }, stopped: () => at === 'fusion'")
+    assert told(found, "The reader stopped it. What was") and found["rows"] == [] and len(found["launch"]) == 2
+    late = "clock: {now: () => performance.now() + leap}, progress: ({value}) => { leap += value === 2008 ? 1e6 : 0; }"
+    found = measure(f"{late}, sizes: sized({{fusion: [1004, 2008, 4016]}})")
+    assert told(found, "fusion is left out, since no time was left, at 2008, 4016.") and len(found["rows"]) == 2
+
+
+@pytest.mark.parametrize("rounded", ["0n", "each - each % 65536n"])
+def test_time_stamps_only_check(rounded: str, measure: Any) -> None:
+    """Browsers round them, and some give zeros, which is told."""
+    made = f"BigUint64Array.from(new BigUint64Array(range), each => {rounded}).buffer"
+    shim = f"range => {{ range = range(); return range.byteLength === 16 ? {made} : range; }}"
+    buffers = f"(make, asked) => {{ const made = make(asked); around(made, 'getMappedRange', {shim}); return made; }}"
+    found = measure(f"gpu: on(() => around(device, 'createBuffer', {buffers}))")
+    assert len(found["rows"]) == 2 and (told(found, "Time stamps differ") or rounded != "0n")
+
+
+def test_what_is_measured_are_places_of_the_axes(page: Any) -> None:
+    page.goto("http://localhost/")
+    sizes = page.evaluate("own.SIZES")
+    assert set(sizes.pop("elements")) <= set(repeat.ELEMENTS) and len(sizes) == 4
+    for each in (matmul, run_ahead, repeat, fusion):
+        assert set(sizes[each.__name__.rpartition(".")[2]]) <= set(each.EXPERIMENT.axes[0].values)
+
+
+PLAYED = """on(() => {
+  around(device.queue, 'onSubmittedWorkDone', async done => { await done(); host += 3 + busy; busy = 0; });
+  around(GPUComputePassEncoder.prototype, 'dispatchWorkgroups', (go, ...grid) => { busy += 0.04; go(...grid); }); })"""
+"""A GPU that takes 40 µs a dispatch, and 3 ms until one hears that all are done, by a clock that only this moves."""
+
+
+@pytest.mark.parametrize("step", [0.001, 0.1, 1])
+@pytest.mark.parametrize("rounded", ["floor", "round"])
+def test_slopes_are_right_whatever_steps_the_clock_goes_in(step: float, rounded: str, measure: Any) -> None:
+    """Each reading moves the clock by 0.3 µs, which is all that the host takes."""
+    clock = f"{{now: () => Math.{rounded}((host += 0.0003) / {step}) * {step}}}"
+    found = measure(f"gpu: {PLAYED}, clock: {clock}, sizes: sized({{run_ahead: [1024]}})")
+    measured = [*(row["times"]["period_s"] for row in found["rows"]), *found["launch"].values()]
+    for times, right_s in zip(measured, (120e-6, 40e-6, 800e-6, 3040e-6, 40e-6), strict=True):
+        assert times[0] == pytest.approx(right_s, rel=0.02) and times[1] / 1.001 < right_s < times[2] * 1.001
+    assert found["device"]["tick_s"] == pytest.approx(step / 1000, rel=0.5)
+
+
+@pytest.mark.timing
+def test_slopes_agree_and_to_hand_over_takes_a_tenth_of_the_work_at_most(measure: Any) -> None:
+    """Three runs; again where other programs ran beside one, but not for ever."""
+    for _ in range(5):
+        runs = [measure("sizes: sized({matmul: [128], repeat: [64], fusion: []}), rounds: 7")["rows"] for _ in range(3)]
+        slopes = [run[0]["times"]["period_s"][0] for run in runs]
+        if max(slopes) < 1.2 * min(slopes):
+            break
+    assert max(slopes) < 1.2 * min(slopes)
+    assert all(row["times"]["host_s"][0] < row["times"]["latency_s"][0] / 10 for row in runs[0][-2:])

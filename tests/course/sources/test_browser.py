@@ -1,0 +1,62 @@
+"""What a browser measured of its reader's GPU: a recording like any other; what is no such result is refused."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from brrr.core import recordings
+from brrr.core.errors import ArgumentError
+from brrr_course import claims, explore
+from brrr_course.sources.browser import keep
+
+DEVICE = {"vendor": "apple", "architecture": "metal-3", "browser": "Safari 26"}
+
+
+def row(experiment: str, variant: str, point: dict[str, Any], **times: list[float]) -> dict[str, Any]:
+    told = {"experiment": experiment, "variant": variant, "point": point, "times": times}
+    return told | {"flop": 2e6, "bytes": 1e6, "error": 1e-7}
+
+
+ROWS = [row("matmul", "webgpu", {"size": 64 * 4**k}, host_s=[2e-5, 1e-5, 3e-5, 7],
+            latency_s=[each * 64**k for each in (2e-4, 1e-4, 3e-4)] + [7]) for k in range(4)]  # fmt: skip
+STEPS = {"repeat": 8, "elements": 2**24, "dtype": "float32"}
+ROWS += [row("repeat", "webgpu-cuda-fma", STEPS, period_s=[1e-3, 1e-3, 1e-3, 7])]
+
+
+@pytest.fixture(autouse=True)
+def here(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(recordings, "_shipped", [*recordings._shipped])
+    monkeypatch.chdir(tmp_path)
+
+
+def test_it_stands_in_for_the_lines_of_a_gpu(tmp_path: Path) -> None:
+    shown = explore("matmul", lines=["unsynchronized", "synchronized"], source="recorded:h200")
+    shown.panel.figure.yours = {"device": DEVICE, "rows": ROWS}
+    assert (tmp_path / "recordings" / "yours" / "matmul.csv").is_file()
+    assert "recorded:yours" in [name for _, name in shown.panel.source.options]
+    shown.panel.source.value = "recorded:yours"
+    assert "your GPU, clock stopped without waiting: 20 µs" in shown.text and "apple metal-3" in shown.scene.source_said
+    assert "HOLDS" in str(claims("matmul.unsynchronized-flat", "recorded:yours"))
+    assert explore("repeat", lines=["cuda fma"], source="recorded:yours").text.startswith("FMAs on your GPU: 1 ms.")
+
+
+def test_a_figure_says_which_times_belong_beside_its_lines() -> None:
+    shown = explore("repeat", at={**STEPS}, lines=["cuda fma"], sliders=["repeat"], source="recorded:h200")
+    yours = shown.panel.figure.scene["yours"]
+    assert yours["at"] == {"elements": 2**24, "dtype": "float32"} and 512 in yours["values"]["repeat"]
+    assert yours["per"] == "" and yours["lines"][0][:3] == ["webgpu-cuda-fma", "period_s", "cuda fma"]
+    assert "yours" not in explore("unary", source="recorded:h200").panel.figure.scene
+
+
+@pytest.mark.parametrize("wrong", [
+    {}, {"device": DEVICE, "rows": [ROWS[0] | {"experiment": "gone"}]}, {"device": {}, "rows": ROWS},
+    {"device": DEVICE, "rows": [ROWS[0] | {"times": {"host_s": [-1, 0, 0, 7]}}]},
+    {"device": DEVICE, "rows": [ROWS[0] | {"variant": "gpu"}]},
+    {"device": DEVICE, "rows": [ROWS[0] | {"point": {"depth": 2}}]},
+    {"device": DEVICE, "rows": [ROWS[0], ROWS[0]]}, {"device": DEVICE, "rows": [ROWS[0] | {"flop": "many"}]},
+])  # fmt: skip
+def test_what_is_none_is_refused_and_leaves_nothing(wrong: dict[str, Any], tmp_path: Path) -> None:
+    with pytest.raises(ArgumentError, match="keep: found"):
+        keep(wrong)
+    assert not (tmp_path / "recordings").exists()
