@@ -121,7 +121,8 @@ COMPILED = {"float32": ELEMENTS, "bfloat16": (2**10, 2**26)}
 
 LABELS = {"eager": "one operator each", "compile": "torch.compile", "triton": "Triton", "cuda": "a line of CUDA C++",
           "blocks": "a block at a time"}  # fmt: skip
-IN_BROWSER = {"eager": "one pass each", "compile": "in one pass"}
+IN_BROWSER = {"eager": ("webgpu-chain", "one pass each"), "compile": ("webgpu-chain-fused", "in one pass")}
+"""How a browser does it, by what it stands in for: as `yours.js` names it."""
 MEASURED_WAYS: dict[str, tuple[str, ...]] = {
     "bias": ("eager", "compile", "triton", "cuda"),
     "pseudo": ("eager", "compile", "triton", "cuda"),
@@ -162,8 +163,9 @@ EXPERIMENT = Experiment(
     variants=(
         *(_variant(kind, way) for kind, ways in MEASURED_WAYS.items() for way in ways),
         *(_variant(kind, way, cpu=True) for kind in CPU_KINDS for way in ("eager", "blocks")),
-        *(Variant.twin(f"chain-{way}", "webgpu", f"scale, add and ReLU on your GPU, {label}", operation="chain",
-                       implementation="eager" if way == "eager" else "fused") for way, label in IN_BROWSER.items()),
+        *(Variant(name, f"scale, add and ReLU on your GPU, {label}", "webgpu", timer="browser", operation="chain",
+                  implementation="eager" if way == "eager" else "fused", stands_in_for=f"chain {way}")
+          for way, (name, label) in IN_BROWSER.items()),
     ),
     field="busy_s",
     lines=(
