@@ -21,7 +21,7 @@ def row(experiment: str, variant: str, point: dict[str, Any], **times: list[floa
 ROWS = [row("matmul", "webgpu", {"size": 64 * 4**k}, host_s=[2e-5, 1e-5, 3e-5, 7],
             latency_s=[each * 64**k for each in (2e-4, 1e-4, 3e-4)] + [7]) for k in range(4)]  # fmt: skip
 STEPS = {"repeat": 8, "elements": 2**24, "dtype": "float32"}
-ROWS += [row("repeat", "webgpu-cuda-fma", STEPS, period_s=[1e-3, 1e-3, 1e-3, 7])]
+ROWS += [row("repeat", "webgpu-fma", STEPS, period_s=[1e-3, 1e-3, 1e-3, 7])]
 
 
 @pytest.fixture(autouse=True)
@@ -45,7 +45,7 @@ def test_a_figure_says_which_times_belong_beside_its_lines() -> None:
     shown = explore("repeat", at={**STEPS}, lines=["cuda fma"], sliders=["repeat"], source="recorded:h200")
     yours = shown.panel.figure.scene["yours"]
     assert yours["at"] == {"elements": 2**24, "dtype": "float32"} and 512 in yours["values"]["repeat"]
-    assert yours["per"] == "" and yours["lines"][0][:3] == ["webgpu-cuda-fma", "period_s", "cuda fma"]
+    assert yours["per"] == "" and yours["lines"][0][:3] == ["webgpu-fma", "period_s", "cuda fma"]
     assert "yours" not in explore("unary", source="recorded:h200").panel.figure.scene
 
 
