@@ -22,7 +22,7 @@ from brrr.gpu.datasheet import Hardware
 from brrr_course.experiments.checked import PointInputs, compile_now, compiled, error_against, must_fit, sampled_error
 from brrr_course.experiments.lazily import name_of, np, torch
 from brrr_course.experiments.predicted import BANDWIDTH, alone, kernel, pointwise, run
-from brrr_course.nouns.experiment import Axis, Experiment, Guide, PredictedRun, Rate, Run, Variant, Workload
+from brrr_course.nouns.experiment import Axis, Experiment, Guide, PredictedRun, Rate, Run, Variant, Workload, stand_in
 from brrr_course.nouns.expression import Table
 from brrr_course.nouns.source import Evidence
 
@@ -134,6 +134,7 @@ EXPERIMENT = Experiment(
         Variant("webgpu-fma", "FMAs on your GPU", "webgpu", timer="browser", operation=FMA, stands_in_for="cuda fma"),
     ),
     field="busy_s",
+    lines=(stand_in("cuda mul", "webgpu-fma", "period_s", "FMAs on your GPU"),),
     package=__name__,
     anchors=tuple({"repeat": steps, "elements": 2**26, "dtype": "float32"} for steps in (1, 512)),
     rate=Rate("flop", "FLOP/s", "floating-point operations a second"),

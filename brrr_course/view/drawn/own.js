@@ -38,17 +38,25 @@ export const nameOf = ({ device }) => [[device.vendor, device.architecture].filt
 function ownLines(scene, found) {
   const { sliders, yours, x } = scene, places = sliders.reduce((product, slider, i) => product * (i === x.along ? 1 : slider.texts.length), 1);
   return yours.lines.map(([variant, field, of, short, label]) => {
-    const cuts = Array.from({ length: places }, () => []);
-    for (const row of found.rows.filter((each) => each.experiment === scene.name && each.variant === variant && each.times[field])) {
-      const at = sliders.map(({ name }) => yours.values[name].indexOf(row.point[name]));
-      if (at.includes(-1) || Object.entries(yours.at).some(([name, value]) => row.point[name] !== value)) continue;
-      const cut = placeOf({ scene, at }, x.along), along = x.at[cut]?.length ? x.at[cut] : x.at;
-      cuts[cut].push([at[x.along], along[at[x.along]], ...heights(row, field, yours.per)]);
+    const cuts = Array.from({ length: places }, () => []), rows = found.rows.filter((each) => each.experiment === scene.name && each.variant === variant && each.times[field]);
+    // A size that was measured alone stands beside every other, and is told; another type of number is another thing.
+    const alone = (name) => typeof rows[0].point[name] === "number" && rows.every((each) => each.point[name] === rows[0].point[name]);
+    const told = (names) => names.filter(alone).map((name) => `, at ${sized(rows[0].point[name])} ${name}`).join("");
+    const others = rows.length ? told([...sliders.filter((_, i) => i !== x.along).map(({ name }) => name), ...Object.keys(yours.at)]) : "";
+    for (const row of rows.filter(({ point }) => Object.entries(yours.at).every(([name, value]) => point[name] === value || alone(name)))) {
+      const stands = sliders.map(({ name, texts }, i) => (i !== x.along && alone(name) ? texts.map((_, k) => k) : [yours.values[name].indexOf(row.point[name])]));
+      for (const at of stands.reduce((all, some) => all.flatMap((head) => some.map((k) => [...head, k])), [[]])) {
+        if (at.includes(-1)) continue;
+        const cut = placeOf({ scene, at }, x.along), along = x.at[cut]?.length ? x.at[cut] : x.at;
+        cuts[cut].push([at[x.along], along[at[x.along]], ...heights(row, field, yours.per)]);
+      }
     }
     for (const cut of cuts) cut.sort((a, b) => a[0] - b[0]);
-    return { name: `yours ${of}`, label, short, hue: "yours", cuts };
+    return { name: `yours ${of}`, label: label + others, short: short + others, hue: "yours", cuts };
   }).filter((line) => line.cuts.some((cut) => cut.length));
 }
+
+const sized = (value) => (value >= 2 ** 17 && Number.isInteger(Math.log2(value)) ? `2${[...String(Math.log2(value))].map((digit) => "⁰¹²³⁴⁵⁶⁷⁸⁹"[digit]).join("")}` : value);
 
 /** Median, low, high and count, of the time or of the amount a second. */
 function heights(row, field, per) {
