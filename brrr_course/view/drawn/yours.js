@@ -321,7 +321,8 @@ async function doubt(lab, work, slope) {
 
 function result({ rows, said, notes, hides, about, tick }) {
   if (!rows.length) throw new Error(said.at(-1) ?? `Nothing was measured: ${LATE}.`);
-  said.push(...Object.entries(notes).map(([what, values]) => `${what} ${values.join(", ")}.`));
+  const some = (list) => list.slice(0, FEW).join(", ") + (list.length > FEW ? ` and ${list.length - FEW} more` : "");
+  said.push(...Object.entries(notes).map(([what, values]) => `${what} ${some(values)}.`));
   if (hides) said.push("The tab was hidden meanwhile: what was timed then was thrown away, and repeated while there was time.");
   const of = (name) => rows.filter(({ experiment }) => experiment === name), rate = (row, what) => row && row[what] / main(row);
   const launch = Object.fromEntries(of("launch").map(({ variant, times }) => [variant, times.latency_s ?? times.period_s]));
