@@ -260,9 +260,13 @@ def sentences(found: Timeline) -> str:
 
 def verdict(found: Timeline) -> str:
     """The heading of the picture: a call's time, and whether the device works or waits."""
-    works = "copies" if found.transfer_share > MOSTLY else "works"
-    does = f"is idle {share(found.idle_share)}" if found.idle_share else f"{works} nearly all"
+    does = f"is idle {share(found.idle_share)}" if found.idle_share else f"{verb(found)} nearly all"
     return period(found) if is_cpu(found.kind) else f"{period(found)}: {device(found)} {does} of the time"
+
+
+def verb(found: Timeline) -> str:
+    """What the device does while it is busy."""
+    return "copies" if found.transfer_share > MOSTLY else "works"
 
 
 def calls(found: Timeline) -> str:
@@ -293,7 +297,7 @@ def busy(found: Timeline) -> str:
         works = f"a call keeps {device(found)} busy for {units.seconds(found.busy_s)}"
         return f"{works}, but in a loop one ends every {units.seconds(found.period_s)}, for the calls overlap."
     if found.busy_s >= found.period_s:
-        return f"{device(found)} works nearly all of the time."
+        return f"{device(found)} {verb(found)} nearly all of the time."
     works = units.seconds(found.busy_s)
     return f"{device(found)} works {works} of it and is idle {share(found.idle_share)} of the time."
 

@@ -128,4 +128,4 @@ $("door").addEventListener("submit", event => {
 $("reveal").addEventListener("click", () => turn(!revealed));
 $("question").addEventListener("change", () => turn(false));
 $("own").addEventListener("change", () => turn(revealed));
-$("lesson").addEventListener("change", () => { $("question").replaceChildren(); questions = []; turn(false); });
+$("lesson").addEventListener("change", () => { $("question").replaceChildren(); questions = []; $("reveal").disabled = true; turn(false); });

@@ -119,7 +119,7 @@ def _bounds(table: Table, row: Table, names: Names) -> tuple[Any, Any, int]:
 
 
 def _said(name: str, table: Table, row: Table) -> tuple[str, str]:
-    return row.get("text", table.get("text", f"you wrote {{{name}:g}} for `{name}`.")), row.get("hint", table["hint"])
+    return row.get("text", table.get("text", f"you wrote {{{name}:.9g}} for `{name}`.")), row.get("hint", table["hint"])
 
 
 def _read(table: Table, answer: Any) -> Any:

@@ -22,7 +22,7 @@ function repr(value) {
   if (whole && Math.abs(value) < 1e15) return String(value);
   return general(value, 17, 16) + (whole && Math.abs(value) < 1e16 ? ".0" : "");
 }
-const written = (value, kind) => kind === "" ? repr(value) : kind === "g" ? general(value) : kind === ".4g" ? general(value, 4) : si(value, kind);
+const written = (value, kind) => kind === "" ? repr(value) : kind === "g" ? general(value) : /^\.\d+g$/.test(kind) ? general(value, +kind.slice(1, -1)) : si(value, kind);
 
 // -- views
 // An explorer's figure: its scene, drawn by view/drawn/scene.js, with what is said of the reader's guess.

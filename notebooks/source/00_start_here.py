@@ -17,7 +17,7 @@
 # - fix a program that simulates such a queue
 #
 # Click into a cell and press Shift+Enter to run it, one cell after the other. You cannot break anything: this is your own copy.
-# Experiments start covered. Guess before you look: a wrong guess teaches more than a right one.
+# In a fresh copy, experiments start covered. Guess before you look: a wrong guess teaches more than a right one.
 
 # %% tags=["setup", "question"]
 from brrr_course import check, claims, compare, data_here, explore, factory, guess, share
@@ -67,7 +67,7 @@ compare(g, "matmul", {"the CPU": "cpu", "the GPU": "synchronized"}, size=1)
 factory()
 
 # %% [markdown] tags=["explain"]
-# One of four things sets the pace of a program. It is called the program's [[regime]]:
+# One of four things sets a program's pace, its [[regime]]:
 #
 # - **host overhead**: the host takes longer to launch a kernel than the GPU takes to run it;
 # - **memory bandwidth**: reading and writing the bytes takes longer than the arithmetic;
@@ -106,14 +106,15 @@ factory()
 
 # %% [markdown] tags=["explore"]
 # Move the slider of the first figure to the right, and read the bold line above it. From which size on is the GPU faster? What
-# does its time consist of at the left end, and at the right end?
+# does its time consist of at either end?
 #
 # <details><summary>Answer, for the recording</summary>
 #
-# Up to size 128 the CPU is faster, from 256 on the GPU. At the left end the GPU's time is overhead, and changes little with the
+# Up to size 128 the CPU is faster, from 256 on the GPU (for certain from 512 on). At the left end the GPU's time is overhead, and
 # <!-- so matmul: faster = latency('gpu') < latency('cpu'); from_on(faster) is 256 to 256; count(faster) ==
-# count(latency('cpu', size=least(256))); flat = latency('gpu', size=most(128)); max(flat) < 1.4 * min(flat) -->
-# size. At the right end it is compute, and grows with the size.
+# count(latency('cpu', size=least(256))); from_on(latency('cpu') > 1.9 * latency('gpu')) is 512 to 512;
+# latency('gpu', size=most(128)) > 1.9 * latency('cpu', size=most(128)); flat = latency('gpu', size=most(128)); max(flat) < 1.4 * min(flat) -->
+# changes little with the size. At the right end it is compute, and grows with the size.
 #
 # </details>
 

@@ -83,7 +83,7 @@ compare(g, "matmul", ["unsynchronized", "synchronized"], size=2048)
 # <!-- so timers: at(function='relu-64x1024', cache='hot'); period('measure') / host('measure') is 0.95 to 1.05 -->
 # - `latency_s`: one call and the wait for its result ([[latency]]): the launch, its trip to the GPU, the kernel, and the report back
 #   that it is done.
-# - *between the [[event|events]]*: an event is a mark in the queue, where the GPU notes the time. Placing it takes the host time, too.
+# - *between the [[event|events]]*: an event is a mark in the queue, where the GPU notes the time.
 #
 # Move the slider to the large softmax. What changes?
 #

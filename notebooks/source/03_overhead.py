@@ -64,7 +64,7 @@ compare(g, "adds", adders, elements=1)
 # more to decide ([[dispatch]]): which type, shape and device, is a gradient wanted, which kernel fits, where is memory for the
 # result? For a GPU it must also launch the kernel.
 #
-# Move the slider to the right: more work for the same overhead.
+# Move the slider: more work for the same overhead.
 
 # %% [markdown] tags=["guess"]
 # ## Guess: which way costs the host least?
@@ -98,7 +98,7 @@ compare(r, "host_cost", rungs, elements=1024, operators=1)
 
 # %% [markdown] tags=["explain"]
 # The first figure shows how long the **host** takes until the call returns. TorchScript costs most here: getting into the script is
-# overhead too. With 16 in a row it costs less than *nn.Module*, not less than *torch.relu*.
+# overhead too. With 16 in a row it costs less than *nn.Module*.
 # <!-- so host_cost: at(elements=1024); one = host('script', operators=1); [one / host(way, operators=1) for way in
 # ('module', 'relu', 'out', 'pycuda')] > 1.2; host('script', operators=16) < host('module', operators=16);
 # host('script', operators=16) > host('relu', operators=16) -->
@@ -119,10 +119,12 @@ compare(r, "host_cost", rungs, elements=1024, operators=1)
 # </details>
 #
 # Here are 20 multiplications in a row; where the GPU waits for the host, the gap is shaded. A [[CUDA Graph]] launches the 20 as one:
-# its launch takes no longer than that of a single operator. (In the picture the profiler slows it down.)
+# its launch takes no longer than that of a single operator. (Here the profiler slows it.)
 # <!-- so run_ahead: host('graph') <= host('eager') / 20 -->
 #
-# Move the slider: from which size on does the loop follow the GPU? (The CPU's line was timed apart.)
+# Move the slider: from which size on does the loop follow the GPU? (The CPU's line, timed apart, lies above
+# the loop's in the middle.)
+# <!-- so run_ahead: host('eager', elements=[262144, 1048576]) > 1.3 * period('eager', elements=[262144, 1048576]) -->
 #
 # <details><summary>Answer, for the recording</summary>
 #
@@ -136,7 +138,7 @@ compare(r, "host_cost", rungs, elements=1024, operators=1)
 here, lines = {"elements": 65536}, ["host", "busy", "period", "graph"]
 asks = "When does the GPU set the pace?"
 display(
-    timeline("run_ahead", variants=["eager", "graph", "queue"], at=here),
+    timeline("run_ahead", variants=["eager", "graph", "queue"], at=here),  # queue: on a CPU
     explore("run_ahead", at=here, lines=lines, versus={"period": "busy"}, title=asks),
 )
 
@@ -171,8 +173,8 @@ display(
 # - Little idle time, and about the same bytes: the weights set the pace.
 # - Otherwise: an under-filled GPU.
 #
-# Below, first eight small operators in a row, then a few rows times 4096 × 4096 weights. (From 16 to 32 rows the time *falls*: the
-# library changes kernels.)
+# Below, first eight small operators in a row, then a few rows times 4096 × 4096 weights. (There the time even *falls*: the library
+# changes kernels.) For your own model: `scaling_test(make)`, where `make(batch)` returns a function to time.
 
 # %% tags=["explore"]
 display(scaling_test("scaling", 1, variant="chain"), scaling_test("scaling", 16, variant="gemm"))
@@ -223,7 +225,7 @@ claims("03")
 #
 # - A launch costs the host about as much for 2²⁴ elements as for 2¹⁰.
 # <!-- so run_ahead: host('eager', elements=16777216) / host('eager', elements=1024) is 0.95 to 1.1 -->
-# - The slower of host and GPU sets the pace, and the other one's time is hidden.
+# - The slower of host and GPU sets the pace.
 # - If a doubled batch takes the same time, the host pays, the GPU is under-filled, or the weights set the pace.
 #
 # Terms: [[host overhead]], [[dispatch]], [[overhead-bound]], [[CUDA Graph]], [[thread block]].

@@ -79,12 +79,12 @@ compare(g, "gemm", ["nn"], at=where, columns=(1024, 1025))
 # for 1025 one of two generations before. The same holds for the rows of the result.
 # <!-- so gemm: at(size=2048, dtype='bfloat16'); span('nn', columns=1025) > 5 * span('nn', columns=1024) -->
 #
-# **It matters which dimension is contiguous.** A `Linear` layer stores each sample as a row. There the odd number is the number of
-# rows, each row begins where it should, and 1025 samples take about a tenth longer. An odd number of *outputs* would hurt it.
+# **It matters which dimension is contiguous.** A `Linear` layer stores each sample as a row. There the number of rows is odd, each
+# begins where it should, and 1025 samples take about a tenth longer. An odd number of *outputs* would hurt it.
 # <!-- so gemm: at(size=2048, dtype='bfloat16'); span('linear', columns=1025) / span('linear', columns=1024) is 1.05 to 1.15 -->
 #
-# **[[padding|Padding]]** fixes the rest. In PyTorch: `F.pad(x, (0, -N % 8))`, multiply, and keep the columns that you need (the line
-# *padded*). Another size may get a better kernel, and `suggest_shape` tries several:
+# **[[padding|Padding]]** fixes the rest. In PyTorch: `F.pad(x, (0, -N % 8))`, multiply, and keep the columns you need (the line
+# *padded*). Another size may get a better kernel. `suggest_shape` tries several (*smaller* would drop a column):
 # <!-- so gemm: at(size=2048, dtype='bfloat16', columns=1025); span('padded') < span('nn') / 5 -->
 
 # %% tags=["explain"]

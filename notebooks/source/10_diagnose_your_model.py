@@ -75,7 +75,7 @@ compare(g, "block", of="classes")
 # The time of one block, forward, has four parts:
 #
 # - **overhead**: the GPU is idle and waits for the host;
-# - **under-filled**: a kernel waits for its own steps (00) and leaves most of the GPU empty, so a larger batch takes as long;
+# - **under-filled**: a kernel waits for its own steps and leaves most of the GPU empty, so a larger batch takes as long;
 # - **memory**: bytes set a kernel's pace;
 # - **compute**: arithmetic does.
 
@@ -121,8 +121,8 @@ explore(
 # ## Guess: three programs
 #
 # Change one thing and measure again. Four runs: as it is; as a CUDA Graph; as a graph with half the bytes and as many
-# FLOP (yours: `.bfloat16()`); as a graph with a doubled batch. Is the graph a third
-# faster? Overhead. Then compare with the graph: are half the bytes that much faster? Memory. Is twice the batch (nearly) free? Under-filled.
+# FLOP (yours: `.bfloat16()`); as a graph with a doubled batch. Is the graph 1.3
+# times as fast? Overhead. Compare with the graph: are half the bytes that much faster? Memory. Is twice the batch (nearly) free? Under-filled.
 # Otherwise, compute.
 #
 # Program A takes cumulative sums of 8 rows of a million numbers, one thread block per row. B takes layer norms of 16384 rows of 4096

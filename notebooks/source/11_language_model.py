@@ -157,9 +157,7 @@ compare(w, "decode", ["graph", "eager"], context=2048, batch=(1, 32))
 # </details>
 
 # %% tags=["explore"]
-explore(
-    "prefill", at={"tokens": 128}, lines=["graph", "eager"], versus={"tokens": 1}, title="How long does a prompt take?"
-)
+explore("prefill", at={"tokens": 128}, lines=["graph"], versus={"tokens": 1}, title="How long does a prompt take?")
 
 # %% [markdown] tags=["your-turn"]
 # ## Your turn: how many readers fit?

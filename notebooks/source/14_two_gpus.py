@@ -12,7 +12,7 @@
 # Side road.
 # Know before: [copies](02_transfers.ipynb), [matmul shapes](07_gemm_shapes.ipynb), [idle GPUs](10_diagnose_your_model.ipynb).
 #
-# A second GPU doubles arithmetic and memory bandwidth. But each needs the other's results: **communication** is a cost of its own.
+# A second GPU doubles arithmetic and memory bandwidth. But each needs the other's results: **communication** costs time.
 #
 # **How much faster is the same batch on two GPUs, and why not twice as fast?**
 #
@@ -31,7 +31,7 @@ from brrr_course import check, claims, compare, drawing, explore, guess, timelin
 # An [[all-reduce]] adds up the GPUs' buffers and leaves the sums on each. [[NCCL]] does it with one kernel on each GPU.
 # Its two halves are a [[reduce-scatter]] and an [[all-gather]].
 #
-# [[NVLink]] joins the two. By an H200's datasheet it moves 450 gigabytes per second in each direction, and an all-reduce moves each byte once
+# [[NVLink]] joins the two. By an H200's datasheet it moves 450 gigabytes per second each way, and an all-reduce moves each byte once
 # each way. First *calculate* how long 2 MiB takes, then 8 bytes.
 
 # %% tags=["guess"]
@@ -121,7 +121,7 @@ compare(w, "data_parallel", {"buckets": "one", "flat": "one", "alone": "one"}, o
 # Time is lost in two ways:
 #
 # 1. **Halving the samples saves nothing** (*no exchange* against *one device*): the host launches as many kernels as before, and
-#    sets the pace. And each layer still reads its weights ([[memory-bound]]).
+#    sets the pace. Each layer still reads its weights ([[memory-bound]]).
 # <!-- so data_parallel: at(network='MLP', batch=32, bucket=25); period('alone') > 0.95 * period('one'); host('one') >
 # 0.95 * period('one'); period('one') > 3 * busy('one') -->
 # 2. **The exchange** (*all at once* against *no exchange*) moves the gradients, however few the samples. *Overlapping* adds host work.
@@ -145,7 +145,7 @@ compare(w, "data_parallel", {"buckets": "one", "flat": "one", "alone": "one"}, o
 # period('buckets') < period('after'); period('after') - period('buckets') < 0.5 * (period('after') - period('alone'))
 # -->
 #
-# What overlaps no compute is [[exposed communication]].
+# What overlaps no compute is [[exposed communication]]. (In the third timeline GPU 1 began earlier.)
 
 # %% tags=["explain"]
 timeline("data_parallel", variants=["buckets", "after", "alone"], at={**at, "batch": 8192}, calls=1)
@@ -165,7 +165,7 @@ timeline("data_parallel", variants=["buckets", "after", "alone"], at={**at, "bat
 # 1. From 8192 on. Below, the host sets the split's pace: the all-reduce adds a launch.
 # <!-- so tensor_parallel: from_on(period('one', batch=1) > period('split', batch=1)) is 8192 to 8192;
 # count(period('one', batch=1) > period('split', batch=1)) == 2 -->
-# 2. Only with 16384, and by little: the exchange grows with the samples, too.
+# 2. Only with 16384, by little: the exchange grows with the samples.
 # <!-- so tensor_parallel: at(width=1024); gain = period('one') / period('split'); count(gain > 1) == 1; gain[16384] is
 # 1 to 1.3 -->
 # 3. The MLP: from 2048 samples on each GPU. The block: from 8, as a sample has 512 tokens. The recurrent layer: only with 512.

@@ -296,7 +296,7 @@ def test_the_index_is_told_how_much_of_a_lesson_is_done(opened):
     assert page.page.evaluate(told) == [2, all_of_it]
 
 
-@pytest.mark.parametrize("number", ["01", "02", "03"])
+@pytest.mark.parametrize("number", ["01", "02", "03", "07"])
 def test_on_a_phone_a_figure_s_words_are_legible_and_a_picture_grows_at_a_tap(opened, number):
     page = opened(number, width=390)
     page.answer([usual(each) for each in page.made.seen if isinstance(each, Guess)])

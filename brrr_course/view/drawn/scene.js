@@ -431,9 +431,10 @@ function regions(state, box, x, cut) {
   const { scene, glide, narrow } = state;
   const found = (scene.regions?.[cut] ?? []).map(([from, hue, ...texts], i, all) => {
     const start = from ? x(from) : box.left, end = all[i + 1] ? x(all[i + 1][0]) : box.right;
-    const rows = texts.map((pair) => pair[+narrow]);
+    const rows = texts.slice(0, narrow ? 1 : texts.length).map((pair) => pair[+narrow]); // below the first is a roof's name
     return { hue, rows, start, end, x: Math.min(start + 10, box.right - Math.max(...rows.map((row) => wide(row, 13, 700))) - 4) };
   });
+  found.forEach((d, i) => { if (found[i + 1]?.x < d.x + wide(d.rows[0], 13, 700) + 6) d.rows = []; });
   const layer = state.layer("regions");
   glide(layer.selectAll("rect").data(found).join("rect").attr("class", (d) => `region hue-${d.hue}`).attr("y", box.top).attr("height", box.height))
     .attr("x", (d) => d.start).attr("width", (d) => d.end - d.start);
@@ -474,7 +475,7 @@ function roofs(state, box, x, y, cut) {
 // -- a product's result: in tiles, whose edge can be dragged, and its blocks in waves ------------------------------------------
 
 function tiles(state, top) {
-  const { scene, width, place, glide } = state;
+  const { scene, width, narrow, place, glide } = state;
   if (!scene.tiles) return 0;
   const { slots, at } = scene.tiles, none = [scene.x.at[state.at[scene.x.along]], 0, 0, 0, 0, 0];
   const [n, across, down, wide, tall, blocks] = at[place] ?? none;
@@ -494,7 +495,7 @@ function tiles(state, top) {
   boxes("idle", wave);
   boxes("busy", wave.map(([start, y, long, thick, share]) => [start, y, long * share, thick]));
   const spare = over ? `, ${over} columns too wide` : "", several = waves > 1 ? "s" : "";
-  const texts = [[first - 14, wide ? `the result: ${wide * tall} tiles of ${down} × ${across}${spare}` : "no tiles: a kernel for one column"],
+  const texts = [[first - 14, wide ? `${narrow ? "" : "the result: "}${wide * tall} tiles of ${down} × ${across}${spare}` : "no tiles: a kernel for one column"],
     [foot - 10, waves ? `${blocks} blocks in ${waves} wave${several} of ${slots} multiprocessors` : ""]];
   layer.selectAll("text").data(texts).join("text").attr("x", left).attr("y", (d) => d[0]).text((d) => d[1]);
   const go = (event) => {

@@ -49,7 +49,7 @@ check("12-fullgraph", step=step)
 #
 # 1. *Compiling makes everything faster.* It fuses; a matmul stays the library's, and launches stay unless a CUDA Graph takes them.
 # 2. *A print in the middle is harmless, as it takes a microsecond.* The line is cheap; on large arrays the pass through memory is not.
-# 3. *No more spikes: all is compiled.* Behind the limit of eight, nothing is compiled any more, and the program runs as written.
+# 3. *No more slow calls: all is compiled.* Behind the limit of eight, nothing is compiled any more, and the program runs as written.
 #
 # **Answers**
 #
