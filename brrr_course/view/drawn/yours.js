@@ -20,6 +20,7 @@ const AGREE = 0.05, WARM = 2; // it is warm when two rounds agree so far, or aft
 const FACTOR = 1 + 1.5 / 128, ADDEND = 1.25 / 128; // float32 holds both, and 512 steps stay in its range
 // Products in `run_ahead`; results that are checked; numbers, which the inputs repeat: a prime, so that no row of a matrix is like another.
 const CHAIN = 20, SEEN = 64, DRAWN = 65521;
+const FEW = 3; // of many alike are named
 const LIMITS = ["maxBufferSize", "maxStorageBufferBindingSize", "maxComputeWorkgroupsPerDimension"];
 
 const INSECURE = "WebGPU needs a secure page: open this one by https, from localhost or as a file.";
