@@ -15,6 +15,10 @@ CASES: dict[str, tuple[float, float, float, float]] = {
     "half the bytes gain 1.9x, and twice the batch is free": (2.0, 2.0, 1.05, 2.0),
     "nothing gains, and twice the batch takes 1.02x": (2.0, 2.0, 1.95, 2.04),
     "nothing gains, and twice the batch takes 1.9x": (2.0, 2.0, 1.95, 3.8),
+    "a CUDA Graph gains 1.2x, half the bytes 1.25x over the graph": (2.4, 2.0, 1.6, 4.0),
+    "a CUDA Graph gains 1.25x, and twice the batch takes 1.3x as long as the graph": (2.5, 2.0, 1.95, 2.6),
+    "nothing gains, and twice the batch takes 1.12x": (2.0, 2.0, 1.95, 2.24),
+    "nothing gains, and twice the batch takes 1.2x": (2.0, 2.0, 1.95, 2.4),
 }
 """What is tried: the times of a program as it is, as a CUDA Graph, with half the bytes, with twice the batch."""
 
