@@ -13,11 +13,10 @@ import pytest
 from synthetic import Synthetic
 
 from brrr.core.errors import ArgumentError, BrrrError, NotRecordedError
-from brrr_course.lessons.guessing import Guess, guess
 from brrr_course.nouns.experiment import Axis, Experiment, Line, Variant
 from brrr_course.sources.recorded import Recorded
 from brrr_course.view import explorer, measuring
-from brrr_course.view.display import COVERED, sweep_all
+from brrr_course.view.display import sweep_all
 from brrr_course.view.explorer import explore
 from brrr_course.view.measuring import pace, taken_s
 
@@ -98,11 +97,6 @@ def test_ratio_to_a_line() -> None:
     assert "GPU, clock stopped after synchronize(): 1×" in shown.text
 
 
-def test_the_queue_stands_in_where_there_is_no_gpu() -> None:
-    shown = explore("matmul", lines=["synchronized", "unsynchronized"], source="recorded:cpu")
-    assert set(shown.data) == {"queue synchronized", "queue unsynchronized"}
-
-
 def test_lines_of_another_machine_give_way_to_all_that_there_are() -> None:
     shown = explore("matmul", lines=["transfers"], source="recorded:cpu")
     assert set(shown.data) == {"cpu", "queue synchronized", "queue unsynchronized"}
@@ -164,14 +158,6 @@ def test_a_source_with_nothing_along_an_axis_is_named() -> None:
 
 
 # ---- the cover ----
-
-
-def test_what_is_stored_of_a_covered_explorer_tells_nothing(displayed: list[Any]) -> None:
-    asked = Guess("How long now?", guess("warm", unit="s").form)
-    explore("matmul", at={"size": 4096}, unlock=asked, source="recorded:h200")._ipython_display_()
-    ((data, _),) = displayed
-    assert data["text/plain"] == COVERED
-    assert set(data) == {"text/plain", "application/vnd.jupyter.widget-view+json"}
 
 
 @pytest.mark.parametrize("answered", [False, True])
