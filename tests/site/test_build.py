@@ -20,7 +20,7 @@ from brrr.core.errors import ArgumentError
 from brrr.core.files import share
 from brrr.drawing import style
 from brrr_course import drawing
-from brrr_course.site.build import build, roads
+from brrr_course.site.build import build
 from brrr_course.site.frame import plain
 from brrr_course.site.index import index_page
 from brrr_course.site.page import lesson_page
@@ -59,18 +59,6 @@ def test_a_page_is_the_same_when_made_again(monkeypatch):
     first = made("00")
     path = Path(__file__).resolve().parents[2] / "notebooks" / f"{first.name}.ipynb"
     assert lesson_page(path, "", "").html == first.page
-
-
-def test_pages_lead_along_the_road_and_from_side_roads_back_to_it(tmp_path):
-    heads = {"00_a": "", "01_b": "", "01b_c": "01", "03_d": "01", "03b_e": "03", "04_f": "", "04b_g": "04"}
-    for name, leaves in heads.items():
-        (tmp_path / f"{name}.ipynb").write_text(
-            json.dumps({"metadata": {"brrr": {"leaves": leaves} if leaves else {}}})
-        )
-    assert roads(sorted(tmp_path.glob("*.ipynb"))) == {
-        "00_a": ("", "01_b"), "01_b": ("00_a", "04_f"), "01b_c": ("01_b", "04_f"), "03_d": ("01_b", "04_f"),
-        "03b_e": ("03_d", "04_f"), "04_f": ("01_b", ""), "04b_g": ("04_f", ""),
-    }  # fmt: skip
 
 
 def test_a_page_is_one_file_that_asks_for_nothing():

@@ -4,7 +4,6 @@ import asyncio
 import os
 import signal
 import threading
-from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -12,7 +11,7 @@ from typing import Any
 import pytest
 from synthetic import Synthetic
 
-from brrr.core.errors import ArgumentError, BrrrError, NotRecordedError
+from brrr.core.errors import ArgumentError, NotRecordedError
 from brrr_course.nouns.experiment import Axis, Experiment, Line, Variant
 from brrr_course.sources.recorded import Recorded
 from brrr_course.view import explorer, measuring
@@ -76,12 +75,6 @@ def test_another_axis_moves_the_lines_over_the_same_axes(grid: Experiment) -> No
     assert [row[0] for row in shown.data["a"]] == [row[0] for row in before] == [1, 2, 4, 8]
     assert shown.data["a"] != before
     assert all(low <= row[1] <= high for row in shown.data["a"])
-
-
-def test_a_line_without_a_point_says_so_and_none_is_invented() -> None:
-    shown = explore("matmul", at={"size": 8192}, lines=["synchronized", "queue synchronized"], source=Synthetic())
-    assert "Not recorded here: CPU queue, clock stopped after synchronize()." in shown.text
-    assert max(row[0] for row in shown.data["queue synchronized"]) == 4096
 
 
 def test_ratio_to_a_line() -> None:
@@ -350,15 +343,7 @@ def test_expected_time_grows_with_the_work(monkeypatch: pytest.MonkeyPatch) -> N
     assert measuring.expected_s(found, source, ["cpu"], {"size": 1024}) == 0
 
 
-# ---- the course's own source and errors ----
-
-
-def test_without_recordings_the_error_says_what_there_is(
-    tmp_path: Path, only_recordings: Callable[[Path], None]
-) -> None:
-    only_recordings(tmp_path)
-    with pytest.raises(BrrrError, match="brrr record"):
-        explore("matmul", source="recorded:h200")
+# ---- which values, and why one is missing ----
 
 
 def test_only_the_values_asked_for_are_kept() -> None:

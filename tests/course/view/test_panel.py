@@ -136,17 +136,6 @@ def test_a_source_that_fails_leaves_the_one_before(monkeypatch: pytest.MonkeyPat
 # ---- what renews it ----
 
 
-def test_what_is_measured_is_in_the_figure() -> None:
-    shown, source = live()
-    assert "Not measured yet" in said(shown)
-    assert [line["cuts"] for line in shown.panel.figure.scene["lines"]] == [[[]], [[]]]
-    shown.panel.measure.click()
-    assert len(source.measured) == 2 and "Not measured" not in said(shown)
-    (cpu,), (gpu,) = (line["cuts"][0] for line in shown.panel.figure.scene["lines"])
-    assert cpu[0] == gpu[0] == shown.panel.figure.at[0]
-    assert cpu[2] == pytest.approx(shown.data["cpu"][0][1], rel=1e-4)
-
-
 def test_a_comparison_that_measures_renews_the_figure_above_it() -> None:
     shown, source = live()
     assert "Not measured yet" in said(shown)
