@@ -12,6 +12,9 @@ assert Recorded("h200").known(experiment("matmul"), "gpu")"""
 HEAVY = ("torch", "triton", "pycuda", "matplotlib", "pandas", "numpy", "ipywidgets", "cupti", "pynvml")
 JUDGING = """from brrr_course.lessons.claims_table import claims
 assert claims("matmul", "recorded:h200").rows"""
+MOVING = """from brrr_course.view.explorer import explore
+shown = [explore(name, source="recorded:h200", predict=True) for name in ("unary", "cos_cos", "repeat", "strides")]
+assert all(each.predictions and each.scene.predicted_data for each in shown)"""
 LIGHT = [
     ("import brrr, brrr_course.sources.record", HEAVY),
     ("import brrr_course.sources.recorded, brrr_course.lessons.claims_table", HEAVY),
@@ -27,6 +30,7 @@ LIGHT = [
     ("from brrr.gpu.device import this_device; this_device('cpu')", TORCH),
     (READING, (*TORCH, "numpy")),
     ("import brrr_course.view.explorer, brrr_course.view.factory", TORCH),
+    (MOVING, ("torch",)),
 ]
 
 

@@ -26,18 +26,6 @@ _IDLE = """name => {
 _RAISED = """() => [...window.jupyterapp.shell.currentWidget.model.cells].flatMap(
   cell => cell.type === 'code' ? cell.outputs.toJSON() : []
 ).filter(output => output.output_type === 'error').map(output => output.ename + ': ' + output.evalue)"""
-_TO_PICTURE = """
-([said, handle]) => {
-  window.brrrLatencies = [];
-  let pressed = null;
-  handle.addEventListener('keydown', event => { pressed = event.timeStamp; }, true);
-  new MutationObserver(() => requestAnimationFrame(() => {
-    if (pressed !== null) { window.brrrLatencies.push(performance.now() - pressed); pressed = null; }
-  })).observe(said, {childList: true, characterData: true, subtree: true});
-}
-"""
-
-
 POLL_MS = 20
 """How often a page is asked for what is awaited: at each frame, it would draw frames for that alone."""
 _TEXT = "[...root.querySelectorAll('.brrr-said, .say, .more')].map(each => each.textContent).join('\\n')"
@@ -271,13 +259,3 @@ class Explorer:
     def click(self, button: str) -> None:
         """Click the button of exactly that name."""
         self.root.get_by_role("button", name=button, exact=True).click()
-
-    def latencies_ms(self, handle: Any, presses: int) -> list[float]:
-        """Milliseconds from key press to the frame with the new sentence, one key at a time."""
-        self.page.evaluate(_TO_PICTURE, [self.root.locator(".say").element_handle(), handle.element_handle()])
-        handle.focus()
-        for number in range(presses):
-            self.page.keyboard.press("ArrowLeft" if number // 8 % 2 == 0 else "ArrowRight")
-            self.page.wait_for_function("n => window.brrrLatencies.length === n", arg=number + 1, timeout=15_000)
-            self.page.wait_for_timeout(120)
-        return [float(value) for value in self.page.evaluate("() => window.brrrLatencies")]

@@ -1,51 +1,26 @@
-"""Drawings with sliders in a real browser: covered, uncovered, moved by key and by mouse, in both themes."""
+"""Drawings with sliders in a real browser, and a picture without: in both themes, and what a slider reads.
 
-from collections.abc import Iterator
+They are moved in their lessons, by test_lessons.py.
+"""
 
 import pytest
-from page import NotebookPage, Window
+from page import Window
 
 pytestmark = pytest.mark.browser
 
-SET_UP = "import os\nos.environ['BRRR_SOURCE'] = 'cpu'\nfrom brrr_course import factory, guess\n"
-SET_UP += "from brrr_course.lessons.drawings import drawing"
-GUESS = 'g = guess("A level is faster by ...", unit="x")'
-CELL = 'drawing("strassen-flow", unlock=g)'  # the others are moved in their lessons, by test_lessons.py
+SET_UP = "from brrr_course import drawing, factory"
 
 
-@pytest.fixture(scope="module")
-def opened(window: Window) -> Iterator[NotebookPage]:
-    """A notebook with a drawing that needs no recording."""
-    with window.ran("drawing.ipynb", SET_UP, "factory()", GUESS, CELL) as page:
-        yield page
-
-
-def test_a_drawing_is_covered_until_the_guess(opened: NotebookPage) -> None:
-    assert opened.page.locator(".brrr-cover").count() == 1
-    opened.answer_all()
-    opened.page.wait_for_function("() => document.querySelectorAll('.brrr-cover').length === 0")
-    assert "nothing is computed yet" in opened.explorer(0).text
-
-
-def test_the_flow_to_its_last_step(opened: NotebookPage) -> None:
-    flow = opened.explorer(0)
-    handle = flow.handles()[0]
-    flow.press(handle, "End")
-    assert "C equals A times B" in flow.text
-    assert flow.text in flow.root.locator("img.brrr-figure").get_attribute("title")
-    flow.press(handle, "ArrowLeft")
-    assert "addition 7 of 8 after the products" in flow.text
-
-
-def test_every_picture_is_dark_on_a_dark_page(opened: NotebookPage) -> None:
-    """Those with sliders and those without, the lesson's first one for example."""
+def test_every_picture_has_a_name_and_is_dark_on_a_dark_page(window: Window) -> None:
     look = "() => [...document.querySelectorAll('img.brrr-figure, img.brrr-picture')].map("
-    look += "image => getComputedStyle(image).filter)"
-    for theme, filters in (("Dark", {"invert(0.93) hue-rotate(180deg) brightness(1.2)"}), ("Light", {"none"})):
-        opened.command("apputils:change-theme", theme=f"JupyterLab {theme}")
-        opened.page.wait_for_selector(f"body[data-jp-theme-light='{str(theme == 'Light').lower()}']", state="attached")
-        assert len(found := opened.page.evaluate(look)) == 2
-        assert set(found) == filters
+    look += "image => (image.alt || image.title) && getComputedStyle(image).filter)"
+    with window.ran("drawing.ipynb", SET_UP, "factory()", 'drawing("strassen-flow", source="cpu")') as page:
+        for theme, filters in (("Dark", {"invert(0.93) hue-rotate(180deg) brightness(1.2)"}), ("Light", {"none"})):
+            page.command("apputils:change-theme", theme=f"JupyterLab {theme}")
+            light = str(theme == "Light").lower()
+            page.page.wait_for_selector(f"body[data-jp-theme-light='{light}']", state="attached")
+            assert len(found := page.page.evaluate(look)) == 2
+            assert set(found) == filters
 
 
 def test_the_longest_reading_of_a_slider_is_shown_whole(window: Window) -> None:

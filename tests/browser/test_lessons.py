@@ -11,11 +11,8 @@ from brrr_course.lessons.course import copy_lessons
 from brrr_course.lessons.course import notebooks_in as lessons
 
 pytestmark = pytest.mark.browser
+SHOW = ("explore", "timeline", "drawing", "roofline_of")
 LESSONS = [path.name for path in lessons(ROOT / "notebooks")]
-
-
-def test_there_are_lessons() -> None:
-    assert "00_start_here.ipynb" in LESSONS
 
 
 @pytest.mark.parametrize("name", LESSONS)
@@ -25,11 +22,14 @@ def test_a_lesson_from_run_all_to_the_last_slider(name: str, window: Window) -> 
     code = _code_of(work / name)
     page = window.open(name)
     page.run_all()
-    page.page.wait_for_function("n => document.querySelectorAll('.brrr-cover').length === n", arg=code.count("unlock="))
+    covered, explorers = code.count("unlock="), sum(code.count(f"{name}(") for name in SHOW)
+    page.page.wait_for_function("n => document.querySelectorAll('.brrr-cover').length === n", arg=covered)
+    assert page.page.locator(".brrr-explorer").count() == explorers - covered, "what is covered is not on the page"
+    term = page.page.locator(".jp-RenderedMarkdown abbr[title]").first  # hovering explains it
+    assert term.evaluate("each => getComputedStyle(each).textDecorationStyle") == "dotted"
     page.photograph(f"{stem}-unanswered")
     page.answer_all()
     page.page.wait_for_function("() => document.querySelectorAll('.brrr-cover').length === 0")
-    explorers = sum(code.count(f"{name}(") for name in ("explore", "timeline", "drawing", "roofline_of"))
     assert page.page.locator(".brrr-explorer").count() == explorers
     for number in range(explorers):
         _move_everything(page.explorer(number))

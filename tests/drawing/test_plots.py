@@ -40,19 +40,28 @@ def _filtered(colour: str) -> tuple[float, ...]:
     return tuple(min(bright * min(max(2 * grey - part, 0), 1), 1) for part in (red, green, blue))
 
 
-def test_a_prediction_is_dashed_and_labelled() -> None:
+def test_a_prediction_and_a_guide_are_dashed_and_labelled() -> None:
     drawn = style.figure()
     on = style.axes(drawn)
     line = style.draw_line(on, [1, 2], [1e-6, 2e-6], 0, "roofline", predicted=True)
     assert line.get_linestyle() == "--"
     assert line.get_label() == "PREDICTED roofline"
     assert style.draw_line(on, [1, 2], [1e-6, 2e-6], 1, "eager").get_linestyle() == "-"
+    guide = style.draw_guide(on, [1, 2], [3, 3], 0, "DATASHEET link limit")
+    assert guide.is_dashed() and guide.get_color() not in style.COLOURS
+    assert guide.get_label() == "DATASHEET link limit"
 
 
 @pytest.mark.parametrize(
     ("value", "unit", "said"),
-    [(1e-6, "s", "1 µs"), (9.999999999999999e-5, "s", "100 µs"), (1.0, "s", "1 s"), (100.0, "x", "100×")],
-)
+    [
+        (1e-6, "s", "1 µs"),
+        (9.999999999999999e-5, "s", "100 µs"),
+        (1.0, "s", "1 s"),
+        (100.0, "x", "100×"),
+        (1e11, "B/s", "100 GB/s"),
+    ],
+)  # fmt: skip
 def test_ticks_read_as_units(value: float, unit: str, said: str) -> None:
     assert style.tick_label(value, unit) == said
 

@@ -37,10 +37,12 @@ _STATES = """([number, states]) => {
 }"""
 _PLACES = """([number, places]) => {
   const place = document.querySelectorAll('.view')[number];
+  place.querySelector('.scene details').open = true;
+  place.view.drawn.again();
   return places.map(at => {
     place.view.drawn.stand(at);
-    const here = [...place.querySelectorAll('circle.here')].map(({__data__: {line, row}}) => [line.name, row[2]]);
-    return [place.querySelector('.say').textContent.replaceAll('\u00a0', ' '), here];
+    const rows = place.querySelectorAll('.scene details tbody tr').length;
+    return [place.querySelector('.say').textContent.replaceAll('\u00a0', ' '), rows];
   });
 }"""
 
@@ -104,9 +106,9 @@ class Opened:
         found: list[tuple[str, list[str]]] = self.page.evaluate(_STATES, [number, states])
         return found
 
-    def places(self, number: int, places: list[tuple[int, ...]]) -> list[tuple[str, list[tuple[str, float]]]]:
-        """What an explorer's figure says with its sliders at each of these places, and its lines' values there."""
-        found: list[tuple[str, list[tuple[str, float]]]] = self.page.evaluate(_PLACES, [number, places])
+    def places(self, number: int, places: list[tuple[int, ...]]) -> list[tuple[str, int]]:
+        """What an explorer's figure says with its sliders at each of these places, and its table's rows there."""
+        found: list[tuple[str, int]] = self.page.evaluate(_PLACES, [number, places])
         return found
 
     def figure(self, name: str, nth: int = 0) -> Any:

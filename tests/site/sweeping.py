@@ -28,10 +28,12 @@ def swept(page: Opened) -> int:
         every = list(product(*(range(len(each["texts"])) for each in sliders)))
         told = chance.sample(every, min(DRAWN, len(every)))
         if (scene := view.get("scene")) is not None:
-            for place, (said, _) in zip(told, page.places(number, told), strict=True):
-                sliders_here = [{**each, "at": at} for each, at in zip(sliders, place, strict=True)]
-                told_here = scene["say"]["forms"][scene["say"]["at"][place_of(sliders_here)]]
+            for place, (said, rows) in zip(told, page.places(number, told), strict=True):
+                at = place_of([{**each, "at": at} for each, at in zip(sliders, place, strict=True)])
+                told_here = scene["say"]["forms"][scene["say"]["at"][at]]
                 assert said.endswith(told_here.replace("\u00a0", " ")), said  # behind what was guessed
+                bars = [each for each in scene.get("bars", ()) if each["at"][at]]
+                assert "lines" in scene or rows == len(bars) + len(scene.get("parts", ())), "the data table"
         else:
             for said, seen in page.states(number, [{"index": index} for index in told]):
                 assert (said.startswith("At ") and seen) or not sliders

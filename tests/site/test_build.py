@@ -19,10 +19,8 @@ from brrr.__main__ import main
 from brrr.core.errors import ArgumentError
 from brrr.core.files import share
 from brrr.drawing import style
-from brrr_course import drawing, explore
-from brrr_course.lessons.calculations import tables
-from brrr_course.site.build import build, roads
-from brrr_course.site.exercises import is_tabulated, table_of
+from brrr_course import drawing
+from brrr_course.site.build import build
 from brrr_course.site.frame import plain
 from brrr_course.site.index import index_page
 from brrr_course.site.page import lesson_page
@@ -30,10 +28,6 @@ from brrr_course.site.reference import reference
 from brrr_course.site.vector import Pieces
 from brrr_course.site.views import view
 from brrr_course.view.display import Shown
-
-
-def matmul():
-    return explore("matmul", at={"size": 2048}, lines=["unsynchronized", "synchronized"], source="recorded:h200")
 
 
 def test_rounding_touches_geometry_and_no_text():
@@ -45,12 +39,7 @@ def test_rounding_touches_geometry_and_no_text():
     assert 'x="67.6"' in text  # 0.123456 of 760 CSS pixels, in points
 
 
-def test_an_export_leaves_the_view_as_it_was_and_is_the_same_again():
-    explorer = matmul()
-    before = dict(explorer.scene.point), list(explorer.scene.on), explorer.text
-    once = view(explorer, Pieces())
-    assert (dict(explorer.scene.point), list(explorer.scene.on), explorer.text) == before
-    assert view(explorer, Pieces()) == once
+def test_an_export_leaves_a_drawing_as_it_was():
     drawn = drawing("call-life", source="recorded:h200")
     settings = dict(drawn.settings)
     list(drawn.everywhere())
@@ -70,18 +59,6 @@ def test_a_page_is_the_same_when_made_again(monkeypatch):
     first = made("00")
     path = Path(__file__).resolve().parents[2] / "notebooks" / f"{first.name}.ipynb"
     assert lesson_page(path, "", "").html == first.page
-
-
-def test_pages_lead_along_the_road_and_from_side_roads_back_to_it(tmp_path):
-    heads = {"00_a": "", "01_b": "", "01b_c": "01", "03_d": "01", "03b_e": "03", "04_f": "", "04b_g": "04"}
-    for name, leaves in heads.items():
-        (tmp_path / f"{name}.ipynb").write_text(
-            json.dumps({"metadata": {"brrr": {"leaves": leaves} if leaves else {}}})
-        )
-    assert roads(sorted(tmp_path.glob("*.ipynb"))) == {
-        "00_a": ("", "01_b"), "01_b": ("00_a", "04_f"), "01b_c": ("01_b", "04_f"), "03_d": ("01_b", "04_f"),
-        "03b_e": ("03_d", "04_f"), "04_f": ("01_b", ""), "04b_g": ("04_f", ""),
-    }  # fmt: skip
 
 
 def test_a_page_is_one_file_that_asks_for_nothing():
@@ -159,25 +136,6 @@ def test_a_device_that_was_not_recorded_is_refused(tmp_path, capsys):
     assert main(["site", str(tmp_path), "--device", "nothing"]) == 2
     assert "nothing" in capsys.readouterr().err
     assert not list(tmp_path.iterdir())
-
-
-@pytest.mark.parametrize("exercise", sorted(tables()))
-def test_the_marks_of_each_exercise_of_numbers_and_words_are_tabulated(exercise):
-    if is_tabulated(exercise):
-        assert [each["name"] for each in table_of(exercise)["fields"]] == list(tables()[exercise]["answers"])
-
-
-@pytest.mark.browser
-def test_without_javascript_the_recorded_figures_stand_there_in_a_browser(browser, tmp_path):
-    found = made("02")  # with a timeline that waits for a guess
-    (tmp_path / "page.html").write_text(found.page, encoding="utf-8")
-    with browser.new_context(java_script_enabled=False) as context:
-        page = context.new_page()
-        page.goto((tmp_path / "page.html").as_uri())
-        seen = page.locator(".view:has(p)")
-        assert seen.count() == len(found.views) > 0 and all(len(each) > 10 for each in seen.all_inner_texts())
-        drawn = page.locator(".view svg").all()
-        assert drawn and all(each.bounding_box()["width"] > 500 for each in drawn)
 
 
 @pytest.mark.browser

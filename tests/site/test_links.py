@@ -69,14 +69,6 @@ def test_a_name_told_with_its_class_leads_there(reference: dict[str, str]) -> No
 # Without JavaScript
 
 
-@pytest.fixture(scope="module")
-def lesson(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    found = made("01")
-    folder = tmp_path_factory.mktemp("site")
-    (folder / f"{found.name}.html").write_text(found.page, encoding="utf-8")
-    return folder / f"{found.name}.html"
-
-
 @pytest.fixture(params=[390, 1280])
 def unscripted(request: pytest.FixtureRequest, browser: Any) -> Iterator[Any]:
     context = browser.new_context(
@@ -87,8 +79,12 @@ def unscripted(request: pytest.FixtureRequest, browser: Any) -> Iterator[Any]:
 
 
 @pytest.mark.browser
-def test_a_picture_fits_the_window_in_a_browser(lesson: Path, unscripted: Any) -> None:
-    unscripted.goto(lesson.as_uri())
+def test_recorded_pictures_stand_there_and_fit_the_window_in_a_browser(unscripted: Any, tmp_path: Path) -> None:
+    found = made("02")  # with a timeline that waits for a guess
+    (tmp_path / "page.html").write_text(found.page, encoding="utf-8")
+    unscripted.goto((tmp_path / "page.html").as_uri())
+    seen = unscripted.locator(".view:has(p)").all_inner_texts()
+    assert len(seen) == len(found.views) > 0 and all(len(each) > 10 for each in seen)
     pictures = unscripted.locator(".view svg").all()
     width = unscripted.viewport_size["width"]
     assert pictures

@@ -196,8 +196,12 @@ def test_predictions_are_dashed_lines_and_a_table_where_the_lesson_shows_them(op
     assert dashed.count() > 0 and dashed.first.evaluate("each => getComputedStyle(each).strokeDasharray") != "none"
     assert [each.inner_text() for each in table.locator("thead th").all()] == list(words.HEADER)
     scene = next(each for each in page.made.views if isinstance(each, Explorer)).fresh()
-    told = [each.inner_text() for each in table.locator("td").all()]
-    assert told == [cell for row in scene.predicted_here for cell in words.cells(row)]
+    elements = scene.values["elements"]
+    for key, size in (("Home", elements[0]), ("End", elements[-1])):
+        figure.locator("input[type=range]").first.press(key)
+        scene.move("elements", size)
+        told = [each.inner_text() for each in table.locator("td").all()]
+        assert told == [cell for row in scene.predicted_here for cell in words.cells(row)]
     figure.get_by_label("Predictions").uncheck()
     assert dashed.count() == table.count() == 0
 
@@ -244,6 +248,7 @@ def test_a_screen_reader_gets_the_slider_s_value_and_the_sentence_once(opened):
     assert view.locator("input[type=range]").first.get_attribute("aria-valuetext") == "first kernel"
     said, tree = view.locator("[aria-live=polite]"), view.aria_snapshot()
     assert said.count() == 1 and tree.count(said.inner_text()) == 1
+    assert view.locator(".plot svg").get_attribute("aria-label") == words.alt(page.made.views[-1].scene)
     assert '- heading "What does a first call wait for?"' in tree and "100 ms" not in tree  # a tick
 
 

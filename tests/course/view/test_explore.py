@@ -4,7 +4,6 @@ import asyncio
 import os
 import signal
 import threading
-from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -12,12 +11,11 @@ from typing import Any
 import pytest
 from synthetic import Synthetic
 
-from brrr.core.errors import ArgumentError, BrrrError, NotRecordedError
-from brrr_course.lessons.guessing import Guess, guess
+from brrr.core.errors import ArgumentError, NotRecordedError
 from brrr_course.nouns.experiment import Axis, Experiment, Line, Variant
 from brrr_course.sources.recorded import Recorded
 from brrr_course.view import explorer, measuring
-from brrr_course.view.display import COVERED, sweep_all
+from brrr_course.view.display import sweep_all
 from brrr_course.view.explorer import explore
 from brrr_course.view.measuring import pace, taken_s
 
@@ -79,12 +77,6 @@ def test_another_axis_moves_the_lines_over_the_same_axes(grid: Experiment) -> No
     assert all(low <= row[1] <= high for row in shown.data["a"])
 
 
-def test_a_line_without_a_point_says_so_and_none_is_invented() -> None:
-    shown = explore("matmul", at={"size": 8192}, lines=["synchronized", "queue synchronized"], source=Synthetic())
-    assert "Not recorded here: CPU queue, clock stopped after synchronize()." in shown.text
-    assert max(row[0] for row in shown.data["queue synchronized"]) == 4096
-
-
 def test_ratio_to_a_line() -> None:
     shown = explore(
         "matmul", at={"size": 4096}, show={"ratio": "synchronized"}, source="recorded:h200", lines=GPU_LINES
@@ -96,11 +88,6 @@ def test_ratio_to_a_line() -> None:
         assert low < middle < high
     assert {row[1] for row in shown.data["synchronized"]} == {1.0}
     assert "GPU, clock stopped after synchronize(): 1×" in shown.text
-
-
-def test_the_queue_stands_in_where_there_is_no_gpu() -> None:
-    shown = explore("matmul", lines=["synchronized", "unsynchronized"], source="recorded:cpu")
-    assert set(shown.data) == {"queue synchronized", "queue unsynchronized"}
 
 
 def test_lines_of_another_machine_give_way_to_all_that_there_are() -> None:
@@ -164,14 +151,6 @@ def test_a_source_with_nothing_along_an_axis_is_named() -> None:
 
 
 # ---- the cover ----
-
-
-def test_what_is_stored_of_a_covered_explorer_tells_nothing(displayed: list[Any]) -> None:
-    asked = Guess("How long now?", guess("warm", unit="s").form)
-    explore("matmul", at={"size": 4096}, unlock=asked, source="recorded:h200")._ipython_display_()
-    ((data, _),) = displayed
-    assert data["text/plain"] == COVERED
-    assert set(data) == {"text/plain", "application/vnd.jupyter.widget-view+json"}
 
 
 @pytest.mark.parametrize("answered", [False, True])
@@ -364,15 +343,7 @@ def test_expected_time_grows_with_the_work(monkeypatch: pytest.MonkeyPatch) -> N
     assert measuring.expected_s(found, source, ["cpu"], {"size": 1024}) == 0
 
 
-# ---- the course's own source and errors ----
-
-
-def test_without_recordings_the_error_says_what_there_is(
-    tmp_path: Path, only_recordings: Callable[[Path], None]
-) -> None:
-    only_recordings(tmp_path)
-    with pytest.raises(BrrrError, match="brrr record"):
-        explore("matmul", source="recorded:h200")
+# ---- which values, and why one is missing ----
 
 
 def test_only_the_values_asked_for_are_kept() -> None:

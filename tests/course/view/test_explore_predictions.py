@@ -1,7 +1,5 @@
 """Predictions in the explorer: what they are made of, which time each is held against, and what is shown of them."""
 
-import subprocess
-import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -21,7 +19,6 @@ from brrr.roofline.peaks import Peaks, write
 from brrr.roofline.predicting import predict
 from brrr_course.experiments import NAMES
 from brrr_course.experiments import experiment as experiment_named
-from brrr_course.lessons.guessing import guess
 from brrr_course.nouns.experiment import Experiment, PredictedRun
 from brrr_course.sources.recorded import Recorded
 from brrr_course.view import explorer
@@ -86,29 +83,6 @@ def test_works_of_fusion_as_tracing_finds_them(kind: str) -> None:
     assert run.cost.working_set_bytes == pytest.approx(counted.working_set_bytes, rel=0.5)
 
 
-@pytest.mark.parametrize("activation", ["hardswish", "cos"])
-def test_remat_operator_by_operator_as_tracing_finds_it(activation: str) -> None:
-    from brrr_course.experiments.remat import chain
-
-    counted = traced(chain(activation, 8), array(1000, requires_grad=True), backward=True)
-    the_same(run_of("remat", "eager", activation=activation, depth=8, elements=1000), counted)
-
-
-@pytest.mark.parametrize("layer", ["linear", "pseudo"])
-@pytest.mark.parametrize("direction", ["forward", "forward+backward"])
-def test_layers_as_tracing_finds_them(layer: str, direction: str) -> None:
-    from torch.nn.functional import linear
-
-    from brrr_course.experiments.pseudo_linear import pseudo
-
-    backward = direction != "forward"
-    weight = (256, 256) if layer == "linear" else 256
-    tensors = [array(shape, requires_grad=backward) for shape in ((64, 256), weight, 256)]
-    counted = traced(linear if layer == "linear" else pseudo, *tensors, backward=backward)
-    run = run_of("pseudo_linear", f"{layer}-eager", width=256, batch=64, direction=direction)
-    assert listed(run.cost) == listed(counted)
-
-
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 @pytest.mark.parametrize("way", ["layer norm", "rms norm"])
 def test_normalisations_as_tracing_finds_them(way: str, dtype: str) -> None:
@@ -124,25 +98,6 @@ def test_normalisations_as_tracing_finds_them(way: str, dtype: str) -> None:
     assert (made.name, made.kind, made.form) == (counted.name, counted.kind, counted.form)
     assert made.dtype == counted.dtype == dtype
     assert (made.read_bytes, made.written_bytes) == pytest.approx((counted.read_bytes, counted.written_bytes), rel=0.01)
-
-
-def test_chains_as_tracing_finds_them() -> None:
-    from brrr_course.experiments.nested_sine import nested_sine
-    from brrr_course.experiments.run_ahead import chain
-
-    the_same(run_of("run_ahead", "eager", elements=1000), traced(chain, array(1000)))
-    the_same(run_of("nested_sine", "gpu", elements=1000), traced(nested_sine, array(1000)))
-    the_same(run_of("matmul", "gpu", size=64), traced(lambda a, b: a @ b, array((64, 64)), array((64, 64))))
-    the_same(
-        run_of("working_set", "once-copy", nbytes=65536), traced(lambda y, x: y.copy_(x), array(8192), array(8192))
-    )
-
-
-def test_repeat_step_by_step_as_tracing_finds_it() -> None:
-    from brrr_course.experiments.repeat import chain
-
-    counted = traced(chain("mul", 3), array(1000), 1.01, 0.01)
-    the_same(run_of("repeat", "eager-mul", repeat=3, elements=1000, dtype="float32"), counted)
 
 
 def test_repeat_has_an_operator_a_step_or_one_kernel() -> None:
@@ -272,13 +227,6 @@ def test_the_data_table_has_them(asked: Any) -> None:
     assert f"PREDICTED {views.RUNGS['prepared']}" in table_of(asked(lines=["prepared"]).scene)
 
 
-def test_nothing_leaks_from_under_a_cover() -> None:
-    g = guess("How long, before anything is shown?", unit="s")  # a question of its own: answers are kept
-    covered = explore("unary", source="recorded:h200", unlock=g, predict=True)
-    assert covered.predictions == []
-    assert "PREDICTED" not in covered.text
-
-
 # ---- whose peaks ----
 
 
@@ -359,19 +307,6 @@ def _points(found: Experiment, source: Any, large: Any) -> list[dict[str, Any]]:
     names = [axis.name for axis in found.axes]
     keys = {key for line in found.lines for key in source.known(found, line.variant)}
     return [dict(zip(names, key, strict=True)) for key in keys if large in key]
-
-
-def test_a_slider_needs_no_torch() -> None:
-    code = """
-import sys
-from brrr_course.view.explorer import explore
-for name in ("unary", "cos_cos", "repeat", "strides"):
-    e = explore(name, source="recorded:h200", predict=True)
-    assert e.predictions and e.scene.predicted_data
-print("torch" in sys.modules)
-"""
-    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert ran.stdout.strip() == "False"
 
 
 def test_the_edition_that_is_read_has_the_table_behind_the_picture(

@@ -11,7 +11,6 @@ from synthetic import Synthetic
 
 from brrr.core.errors import ArgumentError
 from brrr.core.measurement import Estimate, Point
-from brrr.drawing import style
 from brrr.gpu.datasheet import Hardware
 from brrr_course.lessons.guessing import guess
 from brrr_course.nouns.experiment import Guide, Variant, stand_in
@@ -71,16 +70,6 @@ def test_a_variant_without_cost_has_no_rate(monkeypatch: pytest.MonkeyPatch) -> 
     assert e.data["module"] == []
     assert "Not recorded here: PyCUDA prepared call" in e.text
     e.sweep()
-
-
-def test_the_y_axis_of_a_rate_reads_in_its_unit() -> None:
-    drawn = style.figure()
-    on = style.axes(drawn)
-    on.set_ylim(1e9, 1e12)
-    style.value_axis(on, "B/s", "bandwidth")
-    drawn.canvas.draw()
-    said = [tick.get_text() for tick in on.get_yticklabels() if 1e9 <= tick.get_position()[1] <= 1e12]
-    assert said == ["1 GB/s", "10 GB/s", "100 GB/s", "1 TB/s"]
 
 
 # ---- theoretical lines ----
@@ -157,14 +146,6 @@ def test_the_axis_holds_what_is_on_and_widens_for_more(monkeypatch: pytest.Monke
     assert e.scene.limits == wide
 
 
-def test_a_guide_is_dashed_in_ink_and_no_line_looks_so() -> None:
-    on = style.axes(style.figure())
-    line = style.draw_guide(on, [1, 2], [3, 3], 0, "DATASHEET link limit")
-    assert line.is_dashed()
-    assert line.get_color() not in style.COLOURS
-    assert line.get_label() == "DATASHEET link limit"
-
-
 # ---- speed-ups ----
 
 
@@ -233,15 +214,6 @@ def test_a_source_with_none_of_the_lines_says_so_and_lives() -> None:
 
 
 # ---- the ladder ----
-
-
-def test_a_ladder_tells_each_line_in_the_experiment_s_order() -> None:
-    e = shown(show="ladder")
-    assert list(e.data) == list(views.RUNGS)
-    for name, rows in e.data.items():
-        assert f"{views.RUNGS[name]}: {style.units.seconds(rows[0][1])}" in e.text
-    times = [rows[0][1] for rows in e.data.values()]
-    assert f"took {ratio(max(times) / min(times))} as long as " in words.verdict(e.scene)
 
 
 def test_a_ladder_of_rates() -> None:
@@ -391,28 +363,6 @@ def test_an_experiment_without_a_rate_refuses_one(show: Any, monkeypatch: pytest
 def test_rate_and_speed_up_along_another_axis() -> None:
     assert [row[0] for row in shown(show={"y": "rate", "x": "batch"}).data["module"]] == [64, 1024, 16384]
     assert [row[0] for row in shown(show={**SPEEDUP, "x": "batch"}).data["graph"]] == [64, 1024, 16384]
-
-
-VIEWS = ["rate", "ladder", "stack", {"ladder": "rate"}, {"stack": views.PARTS}, SPEEDUP]
-
-
-@pytest.mark.parametrize("show", VIEWS, ids=str)
-def test_every_view_is_static_on_demand(show: Any, displayed: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("BRRR_STATIC", "1")
-    e = shown(show=show)
-    e._ipython_display_()
-    assert [set(data) for data, _ in displayed] == [
-        {"text/plain", "text/markdown"},
-        {"text/plain", "text/html", "image/png"},
-    ]
-    assert e.text in displayed[1][1]["image/png"]["alt"]
-    assert e._panel is None
-
-
-@pytest.mark.parametrize("show", VIEWS, ids=str)
-def test_every_view_sweeps(show: Any) -> None:
-    e = shown(show=show)
-    e.sweep()
 
 
 # ---- the verdict and the guess ----

@@ -13,7 +13,7 @@ from brrr.drawing.style import readable
 from brrr_course.lessons.comparing import compare
 from brrr_course.lessons.guessing import Guess, guess
 from brrr_course.sources.recorded import Recorded
-from brrr_course.view import display, explorer, words
+from brrr_course.view import explorer, words
 from brrr_course.view.display import COVERED
 from brrr_course.view.explorer import Explorer, explore
 
@@ -72,17 +72,6 @@ def test_python_moves_the_figure(two_axes: Explorer) -> None:
         two_axes.sliders["width"].value = 7
     two_axes.sweep()
     assert figure.at == [2, 2]
-
-
-def test_explorers_of_one_cell_lead_each_other(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(display, "this_cell", lambda: 1)
-    one, other = (explore("matmul", at={"size": 64}, source="recorded:h200") for _ in range(2))
-    figures = [each.panel.figure for each in (one, other)]
-    figures[0].at = [5]
-    assert figures[1].at == [5] and other.scene.point == one.scene.point
-    figures[1].at = [2]
-    assert figures[0].at == [2] and other.scene.point == one.scene.point
-    assert one.panel.failures == other.panel.failures == []
 
 
 # ---- its lines ----
@@ -147,17 +136,6 @@ def test_a_source_that_fails_leaves_the_one_before(monkeypatch: pytest.MonkeyPat
 # ---- what renews it ----
 
 
-def test_what_is_measured_is_in_the_figure() -> None:
-    shown, source = live()
-    assert "Not measured yet" in said(shown)
-    assert [line["cuts"] for line in shown.panel.figure.scene["lines"]] == [[[]], [[]]]
-    shown.panel.measure.click()
-    assert len(source.measured) == 2 and "Not measured" not in said(shown)
-    (cpu,), (gpu,) = (line["cuts"][0] for line in shown.panel.figure.scene["lines"])
-    assert cpu[0] == gpu[0] == shown.panel.figure.at[0]
-    assert cpu[2] == pytest.approx(shown.data["cpu"][0][1], rel=1e-4)
-
-
 def test_a_comparison_that_measures_renews_the_figure_above_it() -> None:
     shown, source = live()
     assert "Not measured yet" in said(shown)
@@ -197,8 +175,8 @@ def widgets_in(widget: Any) -> Iterator[Any]:
 
 def test_while_covered_no_widget_holds_data() -> None:
     asked = Guess("How long?", guess("warm", unit="s").form)
-    shown = explore("matmul", at={"size": 4096}, unlock=asked, source="recorded:h200")
-    assert (shown.text, shown.data) == (COVERED, {}) and repr(shown) == COVERED
+    shown = explore("matmul", at={"size": 4096}, unlock=asked, source="recorded:h200", predict=True)
+    assert (shown.text, shown.data, shown.predictions) == (COVERED, {}, []) and repr(shown) == COVERED
     root = shown._root_widget()
     assert shown._panel is None and not any(hasattr(each, "scene") for each in widgets_in(root))
     with pytest.raises(ArgumentError):

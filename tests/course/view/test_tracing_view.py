@@ -160,6 +160,7 @@ def test_a_cover_waits_for_the_guess(root: Path, matmul: Experiment, displayed: 
     shown._ipython_display_()
     ((data, _),) = displayed
     assert data["text/plain"] == COVERED and shown._panel is None, "a widget already holds data"
+    assert set(data) == {"text/plain", "application/vnd.jupyter.widget-view+json"}
     asked.answer("2x")
     assert shown._root.children == (shown.panel.root,) and "10 calls" in shown.text
 
