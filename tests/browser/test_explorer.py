@@ -52,6 +52,10 @@ def test_a_timeline_and_its_curve_in_one_cell_move_together(window: Window) -> N
         line.press(line.handles()[0], "Home")
         curve.wait_for_change(*before)
         assert [each.root.locator(".dial output").inner_text() for each in (line, curve)] == ["1024", "1024"]
+        own = curve.root.locator(".own")  # and a browser without WebGPU says what is missing
+        own.locator("button").click()
+        own.locator("span", has_text="WebGPU").wait_for()
+        assert own.locator("button").inner_text() == "Measure my own GPU"
 
 
 # -- live
