@@ -159,14 +159,15 @@ class Roofline(Shown):
                    for flat, spots in zip(flats, self._spots.values(), strict=True)]  # fmt: skip
         every = [spot for _, spots in kernels for spot in spots]
         told = [_told(spot, flat, slope) for flat, spots in kernels for spot in spots]
+        which = [_slider("line", "kernel", "choice", [line.label for line in self._spots])] * (len(flats) > 1)
+        high = 4 * max(flat.rate for flat in flats)  # what stands above a roof has room there
         longest = max(spot.time.median for spot in every)
         return {
-            "v": 1, "kind": "roofline", "name": self.experiment.name,
+            **self._yours(values), "v": 1, "kind": "roofline", "name": self.experiment.name,
             "title": f"{self.experiment.title}, under the roofline",
-            "sliders": [_slider("line", "kernel", "choice", [line.label for line in self._spots]),
-                        _slider(self.axis.name, self.axis.title, "range", list(map(readable, values)))],
-            "x": self._across(every, [flat.rate / slope.rate for flat in flats], kernels),
-            "y": _around("arithmetic done", [spot.rate for spot in every] + [flat.rate for flat in flats], "FLOP/s"),
+            "sliders": [*which, _slider(self.axis.name, self.axis.title, "range", list(map(readable, values)))],
+            "x": self._across(every, [flat.rate / slope.rate for flat in flats], kernels) | {"along": len(which)},
+            "y": _around("arithmetic done", [each.rate for each in every] + [high], "FLOP/s"),
             "lines": [{"name": "kernel", "label": "the kernel", "short": "the kernel", "hue": "ink", "trail": True,
                        "cuts": [[_row(at, spot) for at, spot in enumerate(spots)] for _, spots in kernels]}],
             "roofs": self._drawn(slope, flats),
@@ -184,7 +185,15 @@ class Roofline(Shown):
     def _across(self, every: Sequence[Spot], ridges: Sequence[float], kernels: Kernels) -> Data:
         """The axis of intensities, and where each line's points lie along it."""
         made = _around("FLOP for each byte moved", [spot.intensity for spot in every] + list(ridges), "")
-        return made | {"along": 1, "at": [[short(spot.intensity) for spot in spots] for _, spots in kernels]}
+        return made | {"at": [[short(spot.intensity) for spot in spots] for _, spots in kernels]}
+
+    def _yours(self, values: Sequence[Value]) -> Data:
+        """What a browser draws beside an only line: what it has measured in its place, of whatever size, as a rate."""
+        told = [[line.variant, line.field, "kernel", "your GPU", "your GPU"] for line in self.experiment.lines
+                if [each.name for each in self._spots] == [line.stands_in_for]
+                and self.experiment.variant(line.variant).device == "webgpu"]  # fmt: skip
+        made = {"at": {}, "values": {self.axis.name: list(values)}, "per": "flop", "lines": told}
+        return {"yours": made} if told else {}
 
     def _drawn(self, slope: Roof, flats: Sequence[Roof]) -> list[Data]:
         """The memory's roof and each line's flat one: measured, or where nothing was, the datasheet's."""

@@ -16,6 +16,7 @@ import "d3-transition";
 import { placeOf, si } from "./numbers.js";
 
 export { plain, rounded, si } from "./numbers.js";
+export { select };
 
 const GLIDE = 200; // ms: long enough to be seen, short enough to hold a key down
 const NARROW = 560; // below this many pixels names are short and stand where they need no margin
@@ -109,10 +110,10 @@ export function draw(el, scene, kept = {}) {
   }
 
   const foretold = root.append("div").attr("class", "table foretold");
-  const recorded = { lines: scene.lines, y: scene.y, all: scene.all };
+  const recorded = { lines: scene.lines, y: scene.y, all: scene.all, roofs: scene.roofs };
   const beside = (found, glides = true) => {
     const { lines, badge: theirs, ...axes } = own.beside({ ...scene, ...recorded }, found);
-    Object.assign(scene, axes, { lines: [...recorded.lines, ...lines] });
+    Object.assign(scene, axes, { lines: [...recorded.lines, ...lines] }, lines.length && recorded.roofs ? withRoofs(recorded.roofs, axes.y, found.peaks) : {});
     badge.text([scene.badge, theirs].filter(Boolean).join(" · "));
     paint(glides);
   };
@@ -246,7 +247,7 @@ function plane(state, top) {
   const { scene, width, narrow, place, glide } = state;
   if (!scene.lines) return 0;
   const cut = placeOf(state, scene.x.along), position = state.at[scene.x.along];
-  const labelled = scene.lines.filter((d) => d.kind !== "predicted" && !state.hidden.has(d.of)), named = labelled.length > 1;
+  const labelled = scene.lines.filter((d) => d.kind !== "predicted" && !state.hidden.has(d.of)), named = labelled.length > 1 && !scene.roofs; // these have names of their own
   const names = (d) => rowsOf((state.hidden.has(d.name) ? "+ " : "") + d.short, narrow ? 84 : 170, 12.5, 700);
   const up = (state.up = scene.lines.some((d) => d.on === false && !state.hidden.has(d.name)) ? scene.all : scene.y); // with lines switched on it may be longer
   const left = Math.max(38, ...(narrow ? up.few : up.ticks).map(([, text]) => wide(text, 12) + 12));
@@ -317,7 +318,8 @@ function valuesOf(state, box, x, y, values, points, guessed) {
     const size = Math.max(...rows.map(({ text }) => wide(text, 14, 700))), high = 17 * (rows.length - 1);
     const next = points.get(line.name).find((each) => x(each[1]) > across + size / 2), climbs = next && up - y(next[2]) > 8;
     const below = y(least) + 26 + high < box.foot && !(guessed > up - 6 && guessed < y(least) + 44 + high) && ((i === 0 && groups.length > 1) || (guessed < up - 6 && guessed > up - 40 - high));
-    const beside = !below && climbs && across - 9 - size > box.left, first = below ? y(least) + 24 : Math.max(up - (beside ? 10 : 14) - high, box.top + 6);
+    const starred = guessed < up && guessed > up - 40 - high;
+    const beside = !below && (climbs || starred) && across - 9 - size > box.left, first = below ? y(least) + 24 : Math.max(up - (beside ? 10 : 14) - high, box.top + 6);
     const at = beside ? across - 9 : keep(across, box.left + size / 2, box.right + 8 - size / 2);
     return rows.map((each, k) => ({ ...each, x: at, y: first + 17 * k, end: beside ? "end" : "middle" }));
   });
@@ -447,9 +449,9 @@ function regions(state, box, x, cut) {
 function roofs(state, box, x, y, cut) {
   const { scene, glide, narrow } = state;
   if (!scene.roofs) return;
-  const [least, most] = scene.x.domain, bend = scene.regions[cut][1][0];
+  const [least, most] = scene.x.domain, ridges = scene.regions[cut][1][0];
   const ends = (d) => {
-    const rate = d.rate[cut], from = d.slant ? Math.max(least, scene.y.domain[0] / rate) : bend, to = d.slant ? bend : most;
+    const rate = d.rate[cut], bend = d.ridge ?? ridges, from = d.slant ? Math.max(least, scene.y.domain[0] / rate) : bend, to = d.slant ? bend : most;
     return [from, to].map((at) => [x(at), y(d.slant ? rate * at : rate)]);
   };
   const layer = state.layer("roofs");
@@ -463,13 +465,21 @@ function roofs(state, box, x, y, cut) {
     const part = narrow ? 0.2 : 0.3, angle = (Math.atan2(y1 - y0, x1 - x0) * 180) / Math.PI;
     return `translate(${x0 + part * (x1 - x0)},${y0 + part * (y1 - y0)}) rotate(${angle}) translate(0,-20)`;
   });
-  const ridge = layer.selectAll("g.ridge").data([bend]).join((enter) => {
+  const ridge = layer.selectAll("g.ridge").data([ridges]).join((enter) => {
     const g = enter.append("g").attr("class", "ridge");
     g.append("line");
     return g;
   });
-  glide(ridge).attr("transform", `translate(${x(bend)},0)`);
-  glide(ridge.select("line").attr("y2", box.foot)).attr("y1", y(bend * scene.roofs[0].rate[cut]));
+  glide(ridge).attr("transform", `translate(${x(ridges)},0)`);
+  glide(ridge.select("line").attr("y2", box.foot)).attr("y1", y(ridges * scene.roofs[0].rate[cut]));
+}
+
+/** The roofs of the reader's own GPU below the recorded ones, and an axis on which the regions' names keep their room. */
+function withRoofs(roofs, y, { bytes_per_s: bytes, flop_per_s: flop }) {
+  const [low, high] = y.domain, ridge = flop / bytes;
+  const roof = (slant, rate, unit) => ({ label: "", hue: "yours", slant, ridge, rate: [rate], texts: [`yours: ${si(rate, unit)}`] });
+  const mine = ridge > 0 ? [roof(true, bytes, "B/s"), roof(false, flop, "FLOP/s")] : [];
+  return { roofs: [...roofs, ...mine], y: { ...y, domain: [low, high * (high / low) ** 0.12] } };
 }
 
 // -- a product's result: in tiles, whose edge can be dragged, and its blocks in waves ------------------------------------------
