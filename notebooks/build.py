@@ -438,8 +438,10 @@ def pages() -> str:
 
 
 AS_NOTEBOOKS = f"- **As notebooks**, live where there is a GPU: `git clone {REPOSITORY} brrr && cd brrr && make lab` ([set-up](docs/setup.md))."
-PUBLISHED = "- **In your browser**, with nothing to install: [open the course]({address})."
-PAGES_ALONE = "- **In a browser**: `make site` in the clone takes some minutes; then `public/index.html` opens without a server, on any machine."
+PUBLISHED = (
+    "- **In your browser**, with nothing to install: [ten minutes]({address}why.html), or [the course]({address})."
+)
+PAGES_ALONE = "- **In a browser**: `make site` in the clone takes some minutes; then `public/why.html` (ten minutes) and `public/index.html` open without a server."
 FROM_CLONE = '- **For your own code**: `pip install ".[torch,plot,cuda]"` in the clone, without `cuda` on a CPU ([the package](docs/package.md)).'
 FROM_INDEX = '- **For your own code**: `pip install "brrr-gpu[torch,plot,cuda]"`, without `cuda` on a CPU ([the package](docs/package.md)).'
 

@@ -19,7 +19,7 @@ from brrr_course.nouns.places import share
 from brrr_course.site.documents import documents, glossary
 from brrr_course.site.frame import read
 from brrr_course.site.index import index_page, list_page
-from brrr_course.site.page import Page, kept_page, lesson_page, metadata_of
+from brrr_course.site.page import Page, kept_page, lesson_page, metadata_of, why_page
 from brrr_course.site.questions import Question, questions
 from brrr_course.site.reference import reference
 from brrr_course.site.written import replace_all, require_free
@@ -61,6 +61,7 @@ def build(out: Path, lessons: Collection[str] = (), *, device: str = "h200", rec
         asked, found = questions(), dict[str, Page]()
         context, count = get_context("spawn"), min(os.cpu_count() or 1, 4)
         with ProcessPoolExecutor(count, context, _begin, (os.getpid(),)) as pool:
+            why = pool.submit(why_page)
             page = partial(lesson_page, with_slides=slides, asked=asked)
             for each in pool.map(page, run, *zip(*run.values(), strict=True)):
                 if each.missing and recordings is None:
@@ -70,7 +71,7 @@ def build(out: Path, lessons: Collection[str] = (), *, device: str = "h200", rec
                 say("\n".join([f"{len(found)} of {len(run)}: {each.name}", *each.missing]))
         there = [found[path.stem] if path in run else kept_page(path, out, asked) for path in paths
                  if path in run or (out / f"{path.stem}.html").is_file()]  # fmt: skip
-        pages = site_pages(there, asked)
+        pages = {"why.html": why.result()} | site_pages(there, asked)
     beside = {name: read(name) for name in ("offline.js", "manifest.webmanifest", "icon.svg")}
     replace_all(out, {n: text.encode() for n, text in (pages | beside).items()} | notebooks, alone=not lessons)
     return [out / name for name in pages]

@@ -29,20 +29,22 @@ from brrr_course.view import display
 from brrr_course.view.figure import place_of
 
 _CODE = re.compile(r"```.*?```", re.DOTALL)
+_CELL = re.compile(r"^# %%( \[markdown\])?\n(.*?)\s*(?=^# %%|\Z)", re.MULTILINE | re.DOTALL)
 
 
 class LessonPage:
     """A lesson's parts as HTML in their order, and by kind what its script shows in the places that they leave.
 
-    Made of a notebook, on the source that `BRRR_SOURCE` names. `cells` has each cell's tags, whether it is code, and
-    its parts; `seen` is what the cells showed, for who holds the page against it; `missing` says what the source lacks.
+    Made of a notebook or of a page's cells (`cells_of`), on the source that `BRRR_SOURCE` names. `cells` has each
+    cell's tags, whether it is code, and its parts; `seen` is what the cells showed, for who holds the page against it;
+    `missing` says what the source lacks.
     NotImplementedError for a view that no page can show.
     """
 
     def __init__(self, path: Path) -> None:
         import torch
 
-        cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
+        cells = cells_of(path)
         self.name = path.stem
         self.title, self.question = told(cells)
         self.parts: list[str] = []
@@ -135,6 +137,16 @@ class LessonPage:
             self.parts.append(f'<div class="html">{value._repr_html_()}</div>')
         else:
             self._add_text(repr(value))
+
+
+def cells_of(path: Path) -> list[Any]:
+    """The cells of a notebook, or of a file in the percent format, as those of data/pages."""
+    text = path.read_text(encoding="utf-8")
+    if path.suffix == ".ipynb":
+        return list(json.loads(text)["cells"])
+    return [{"cell_type": "markdown" if prose else "code", "metadata": {},
+             "source": re.sub("^# ?", "", body, flags=re.MULTILINE) if prose else body}
+            for prose, body in _CELL.findall(text)]  # fmt: skip
 
 
 def told(cells: Sequence[Mapping[str, Any]]) -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from string import Template
@@ -11,11 +12,14 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 from unittest.mock import patch
 
+from brrr_course.nouns.places import share
 from brrr_course.site.frame import ASKS, figures, packed, read, ways, whole
 from brrr_course.site.lesson import LessonPage, told
 from brrr_course.site.questions import Question
 from brrr_course.site.slides import slides
 from brrr_course.site.text import addressed, contents
+
+WHY = share("data") / "pages" / "why.py"
 
 
 class Page(NamedTuple):
@@ -65,8 +69,20 @@ def metadata_of(path: Path) -> dict[str, Any]:
     return found
 
 
-def page_of(found: LessonPage, before: str = "", after: str = "", beside: str = "") -> Page:
-    """The page of a lesson that was run; `beside` names its slides."""
+def why_page() -> str:
+    """The page to send to somebody who asks why GPU code is slow."""
+    with patch.dict(os.environ, {"BRRR_SOURCE": "recorded:h200"}):
+        return why_of(LessonPage(WHY))
+
+
+def why_of(found: LessonPage) -> str:
+    """The page of these cells: without their code, and what was guessed and measured is one table at its end."""
+    found.parts = [each for each in found.parts if not re.match('<details class="code"|<div class="comparison"', each)]
+    return page_of(found, then=read("why.js")).html
+
+
+def page_of(found: LessonPage, before: str = "", after: str = "", beside: str = "", then: str = "") -> Page:
+    """The page of a lesson that was run; `beside` names its slides, `then` is a script of its own."""
     around = {name: f"{said}: {name.partition('_')[0]}" for said, name in (("Back", before), ("Next", after))}
     around[beside] = "Slides"
     html = addressed("\n".join(found.parts))
@@ -75,7 +91,7 @@ def page_of(found: LessonPage, before: str = "", after: str = "", beside: str = 
         parts.append('<p class="origin">What is covered stands in this page\'s source: no server keeps it.</p>')
     if found.shown["guess"]:
         parts.append('<button type="button" id="again">Start again</button>')
-    html = whole(found.title, "\n".join([*parts, "</main>", _data(found)]), figures(own=found.knows_yours))
+    html = whole(found.title, "\n".join([*parts, "</main>", _data(found)]), figures(then, own=found.knows_yours))
     return Page(found.name, found.title, found.question, found.missing, html)
 
 

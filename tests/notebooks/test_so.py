@@ -4,12 +4,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from harness import build_script
+from harness import REPOSITORY, build_script
 
 build = build_script()
+WHY = REPOSITORY / "data" / "pages" / "why.py"
 
 
-@pytest.mark.parametrize("source", build.lessons(), ids=lambda source: source.stem)
+@pytest.mark.parametrize("source", [*build.lessons(), WHY], ids=lambda source: source.stem)
 def test_what_a_lesson_says_is_so(source: Path) -> None:
     assert build.not_so(source) == []
 

@@ -11,8 +11,10 @@ from interpreter import load_before_a_cell_does
 
 from brrr.drawing.style import Picture
 from brrr_course.lessons.waiting import Waiting
+from brrr_course.site.index import index_page
 from brrr_course.site.lesson import LessonPage
-from brrr_course.site.page import page_of
+from brrr_course.site.page import WHY, Page, page_of, why_of
+from brrr_course.site.questions import questions
 from brrr_course.view.display import Shown
 from brrr_course.view.explorer import Explorer
 
@@ -67,14 +69,23 @@ class Made:
 
 @cache
 def made(number: str) -> Made:
-    """The page of the lesson with that number."""
-    (path,) = NOTEBOOKS.glob(f"{number}_*.ipynb")
+    """The page of the lesson with that number, or that to send to others, `why`."""
+    (path,) = [WHY] if number == WHY.stem else NOTEBOOKS.glob(f"{number}_*.ipynb")
     environment = {name: value for name, value in SOURCE.items() if value}
     load_before_a_cell_does()
     with patch.dict(os.environ, environment):
         os.environ.pop("BRRR_STATIC", None)
         found = LessonPage(path)
-    return Made(path.stem, page_of(found).html, found, found.seen)
+    return Made(path.stem, why_of(found) if path == WHY else page_of(found).html, found, found.seen)
+
+
+def index_of(number: str) -> str:
+    """The first page with that lesson alone, and with the questions that it answers."""
+    lesson, asked = made(number), questions()
+    with patch.dict(os.environ, SOURCE):
+        found = {each.slug: each.page(lesson.name, number, lesson.seen) for each in asked if each.lesson == number}
+    about = {"minutes": "45", "before": "00"}
+    return index_page([Page(lesson.name, number, "?", [], lesson.page, about=about, questions=found)], asked, {})
 
 
 class Opened:

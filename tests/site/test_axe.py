@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from opened import NOTEBOOKS, made
+from opened import NOTEBOOKS, index_of, made
 
 from brrr_course.site.documents import documents, glossary, page_of_term, terms
-from brrr_course.site.index import index_page, list_page
-from brrr_course.site.page import Page, page_of, slides_page
+from brrr_course.site.index import list_page
+from brrr_course.site.page import Page, slides_page
 from brrr_course.site.questions import questions
 from brrr_course.site.reference import MODULES, reference
 
@@ -24,25 +24,18 @@ of_documents = cache(partial(documents, NOTEBOOKS.parent / "docs"))
 """Each makes all its pages at once."""
 
 
-def index() -> str:
-    lesson = made("01")
-    asked = {each.slug: each.page(lesson.name, "01", lesson.seen) for each in questions() if each.lesson == "01"}
-    about = {"minutes": "45", "before": "00"}
-    return index_page([Page("01_async_timing", "01", "?", [], "", about=about, questions=asked)], questions(), {})
-
-
 def question() -> str:
     lesson = made("01")
     return next(each for each in questions() if each.lesson == "01").page(lesson.name, "01", lesson.seen)
 
 
 PAGES: dict[str, Callable[[], str]] = {
-    "index": index,
+    "index": lambda: index_of("01"),
     "question": question,
     "questions": lambda: list_page(questions()),
     "glossary": lambda: glossary([])["glossary"],
     "term": lambda: glossary([Page("01_async_timing", "01", "?", [], "")])[page_of_term(terms()[0])],
-    **{f"lesson {number}": lambda number=number: page_of(made(number).lesson).html for number in ("01", "03", "12")},
+    **{f"lesson {number}": lambda number=number: made(number).page for number in ("01", "03", "12", "why")},
     "slides 03": lambda: slides_page(made("03").lesson),
     **{name: lambda name=name: of_names()[name][1] for name in MODULES},
     **{name: lambda name=name: of_documents()[name][1] for name in DOCUMENTS},

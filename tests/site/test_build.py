@@ -5,7 +5,6 @@ import json
 import re
 import shutil
 import subprocess
-from base64 import b64decode
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -21,7 +20,7 @@ from brrr.core.files import share
 from brrr.drawing import style
 from brrr_course import drawing
 from brrr_course.site.build import build
-from brrr_course.site.frame import plain
+from brrr_course.site.frame import plain, unpacked
 from brrr_course.site.index import index_page
 from brrr_course.site.page import lesson_page
 from brrr_course.site.reference import reference
@@ -97,8 +96,7 @@ def test_own_recordings_stand_beside_the_course_s(tmp_path, synthetic_root, monk
     assert "timing-without-synchronize.html" not in written  # its lesson is not here
     for name, beside in (("00_own", "00_own.slides"), ("00_own.slides", "00_own"), ("index", "00_own")):
         assert f"{beside}.html" in (tmp_path / "out" / f"{name}.html").read_text("utf-8")
-    page = (tmp_path / "out" / "00_own.html").read_text(encoding="utf-8")
-    data = json.loads(gzip.decompress(b64decode(page.partition('id="data">')[2].partition("<")[0])))
+    data = unpacked((tmp_path / "out" / "00_own.html").read_text(encoding="utf-8"))
     index = (tmp_path / "out" / "index.html").read_text("utf-8")
     (tmp_path / "out" / "99_other.html").unlink()
     build(tmp_path / "out", ["99"], device="mine", recordings=own)

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from opened import SOURCE, made
+from opened import index_of, made
 
 from brrr_course import explore
 from brrr_course.site.index import index_page
@@ -28,19 +28,16 @@ def test_a_lesson_s_picture_has_a_point_for_each_measured_one() -> None:
 
 
 @pytest.mark.browser
-def test_keys_move_it_in_a_browser(browser, tmp_path, monkeypatch) -> None:
-    monkeypatch.setenv("BRRR_SOURCE", SOURCE["BRRR_SOURCE"])
-    lesson = made("01")
-    asked = {each.slug: each.page(lesson.name, "01", lesson.seen) for each in questions() if each.lesson == "01"}
-    index = index_page([Page(lesson.name, "01", "?", [], lesson.page, questions=asked)], questions(), {})
-    (tmp_path / "index.html").write_text(index, encoding="utf-8")
+def test_keys_move_it_in_a_browser(browser, tmp_path) -> None:
+    (tmp_path / "index.html").write_text(index_of("01"), encoding="utf-8")
     page, complaints = browser.new_page(), list[str]()
     page.on("console", lambda message: complaints.append(message.text))
     page.goto((tmp_path / "index.html").as_uri())
     slider, said = page.locator(".front input"), page.locator(".front .say")
     before = said.inner_text()
+    assert page.locator("main a").first.get_attribute("href") == "why.html"
     slider.press("End")
-    explorer = next(each for each in lesson.views if isinstance(each, Explorer))
+    explorer = next(each for each in made("01").views if isinstance(each, Explorer))
     size = explorer.scene.values["size"][-1]
     assert said.inner_text() != before and slider.get_attribute("aria-valuetext") == str(size)
     slider.press("Home")

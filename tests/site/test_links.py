@@ -9,12 +9,11 @@ from unittest.mock import patch
 
 import pytest
 from interpreter import load_before_a_cell_does
-from opened import NOTEBOOKS, SOURCE, made
+from opened import NOTEBOOKS, index_of, made
 
 from brrr_course.site import reference as referred
 from brrr_course.site.documents import documents, glossary
 from brrr_course.site.index import index_page, list_page
-from brrr_course.site.page import Page
 from brrr_course.site.questions import questions
 
 DOCS = NOTEBOOKS.parent / "docs"
@@ -55,6 +54,7 @@ def test_every_link_leads_somewhere(reference: dict[str, str]) -> None:
     pages |= {"questions": list_page(asked), "index": index_page([], asked, {name: name for name in pages})}
     lessons = {path.stem for path in NOTEBOOKS.glob("*.ipynb")}
     assert sum(html.count('href="#') for html in pages.values()) > 200
+    pages["why"] = made("why").page
     others = lessons | {each.slug for each in asked} | {""}
     assert dead(pages, others) == []
 
@@ -95,18 +95,11 @@ def test_recorded_pictures_stand_there_and_fit_the_window_in_a_browser(unscripte
 
 
 @pytest.mark.browser
-def test_nobody_is_told_to_move_what_is_not_there_in_a_browser(
-    unscripted: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("BRRR_SOURCE", SOURCE["BRRR_SOURCE"])
-    (asked,) = (each for each in questions() if each.slug == "timing-without-synchronize")
-    found = made("01")
-    page = asked.page(found.name, found.lesson.title, found.lesson.seen)
-    with_figure = index_page([Page(found.name, "", "", [], "", questions={asked.slug: page})], [asked], {})
-    (tmp_path / "index.html").write_text(with_figure, encoding="utf-8")
+def test_nobody_is_told_to_move_what_is_not_there_in_a_browser(unscripted: Any, tmp_path: Path) -> None:
+    (tmp_path / "index.html").write_text(index_of("01"), encoding="utf-8")
     unscripted.goto((tmp_path / "index.html").as_uri())
     shown = unscripted.locator(".front")
     assert shown.locator("input").count() == 1 and not shown.locator("input").is_visible()
     assert "needs JavaScript" in shown.inner_text() and shown.locator("svg").is_visible()
-    without = index_page([], [asked], {})
+    without = index_page([], questions(), {})
     assert 'class="scene front"' not in without and "timed twice" not in without and 'href=".html"' not in without

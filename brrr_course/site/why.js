@@ -1,0 +1,29 @@
+// The page that asks why GPU code is slow: at its top it measures the reader's GPU, at its end stand the guesses beside what was measured.
+const byId = id => document.querySelector(`#${id}`);
+if (navigator.gpu) {
+  byId("yours").hidden = false;
+  own.offer(figures.select("#yours"));
+  own.onMeasured(() => { byId("yours").querySelector("span").tabIndex = 0; });  // what it says may be long, and scrolls
+}
+const ridge = found => {
+  const {bytes_per_s: bytes, flop_per_s: flop} = found?.peaks ?? {};
+  if (flop / bytes > 0) byId("ridge").textContent = `Yours (${own.nameOf(found)}) does ${si(flop, "FLOP/s")} and moves ${si(bytes, "B/s")}: its ridge point lies at ${si(flop / bytes, "FLOP/B")}.`;
+};
+own.onMeasured(ridge);
+ridge(own.remembered());
+
+const measured = n => {
+  const {open, by} = D.comparison.find(each => each.guess === n), [, unit, value] = /\ue000far\|(.*?)\|(.*?)\ue001/.exec(D.pieces[open]) ?? [];
+  return by ? Object.keys(by).find(option => D.pieces[by[option]].includes("and so it is")) : si(+value, unit);
+};
+const row = (tag, cells) => $("tr", {}, ...cells.map(each => $(tag, {}, each)));
+const listed = () => byId("guesses").replaceChildren($("table", {tabIndex: 0}, $("thead", {}, row("th", ["question", "you said", "measured"])), $("tbody", {},
+  ...D.guess.map((asked, n) => row("td", [asked.question, ...(answered.has(n) ? [spoken(asked, answered.get(n)), measured(n)] : ["–", "guess first"])])))));
+document.querySelectorAll(".after").forEach((told, n) => {  // what a guess would be told by
+  const show = () => {
+    told.hidden = !answered.has(n);
+    listed();
+  };
+  show();
+  waiting.set(n, [...(waiting.get(n) ?? []), show]);
+});
