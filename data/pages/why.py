@@ -70,7 +70,8 @@ compare(clock, "matmul", clocks, size=(64, 8192))
 # for _ in range(20): x = x * 1.001
 # ```
 #
-# One can also record the 20 kernels once, and later start them all with one launch. Such a recording is a *graph*.
+# One can also record the 20 kernels once, and later start them all with one launch. Such a recording is a *CUDA Graph*,
+# or a *graph* for short.
 
 # %%
 launches = guess("With one launch in place of 20, it is ... times as fast", unit="x")
@@ -131,7 +132,7 @@ compare(formula, "unary", {"relu": "gelu"}, of="speed-up", at={"elements": 2**26
 # ## 4 · Arithmetic is free, until it is not
 #
 # How much can the GPU calculate while it waits for bytes? Now one kernel reads each number once, does more and more steps with it, and
-# writes it back once:
+# writes it back once. A step is one multiplication and one addition, together called an *FMA*:
 #
 # ```python
 # for _ in range(steps): x = x * a + b  # all in one kernel

@@ -11,7 +11,7 @@ YOURS = {
     "device": {"vendor": "made up", "browser": "A browser", "date": "2026-01-01"},
     "peaks": {"bytes_per_s": 1e11, "flop_per_s": 2e12},
     "rows": [{"experiment": "repeat", "variant": "webgpu-fma", "times": {"period_s": [1e-3, 1e-3, 1e-3, 7]},
-              "point": {"repeat": repeat, "elements": 2**20, "dtype": "float32"}, "flop": 2**21 * repeat}
+              "point": {"repeat": repeat, "elements": 2**24, "dtype": "float32"}, "flop": 2**25 * repeat}
              for repeat in (1, 32, 512)],
 }  # fmt: skip
 
@@ -26,6 +26,7 @@ def test_what_a_browser_measures_has_the_names_that_figures_look_for() -> None:
 def test_it_tells_all_from_the_recording_and_then_the_reader_s_gpu_too_in_a_browser(opened) -> None:
     why = opened("why")
     page, cells = why.page, why.page.locator("#guesses tbody td:last-child")
+    page.emulate_media(reduced_motion="reduce")  # what goes is gone at once
     page.add_init_script("Object.defineProperty(Navigator.prototype, 'gpu', {value: undefined})")
     why.load()
     assert page.locator("#yours:visible, .own:visible, .after:visible, .comparison").count() == 0
@@ -38,5 +39,6 @@ def test_it_tells_all_from_the_recording_and_then_the_reader_s_gpu_too_in_a_brow
         waiting.guess.value = None
     page.evaluate("found => document.dispatchEvent(new CustomEvent('brrr-yours', {detail: found}))", YOURS)
     assert "its ridge point lies at 20 FLOP/B" in page.locator("#ridge").inner_text()
+    assert page.locator(".scene").nth(3).locator(".axis.y text").all_text_contents() == ["100 µs", "1 ms"]
     roofs = page.locator(".scene").last.locator(".roofs .roof-name").all_text_contents()
     assert [each.strip() for each in roofs[2:]] == ["yours: 100 GB/s", "yours: 2 TFLOP/s"] and why.complaints == []

@@ -112,7 +112,9 @@ export function draw(el, scene, kept = {}) {
   const foretold = root.append("div").attr("class", "table foretold");
   const recorded = { lines: scene.lines, y: scene.y, all: scene.all, roofs: scene.roofs };
   const beside = (found, glides = true) => {
-    const { lines, badge: theirs, ...axes } = own.beside({ ...scene, ...recorded }, found);
+    const drawn = (axes) => own.beside({ ...scene, ...recorded, ...axes }, found), plain = drawn({});
+    const far = recorded.y.scale === "linear" && plain.y.domain[1] > 2 * recorded.y.domain[1]; // then the recorded lines would lie flat
+    const { lines, badge: theirs, ...axes } = far ? drawn({ y: logged(recorded.y, recorded.lines), all: recorded.all && logged(recorded.all, recorded.lines) }) : plain;
     Object.assign(scene, axes, { lines: [...recorded.lines, ...lines] }, lines.length && recorded.roofs ? withRoofs(recorded.roofs, axes.y, found.peaks) : {});
     badge.text([scene.badge, theirs].filter(Boolean).join(" · "));
     paint(glides);
@@ -472,6 +474,13 @@ function roofs(state, box, x, y, cut) {
   });
   glide(ridge).attr("transform", `translate(${x(ridges)},0)`);
   glide(ridge.select("line").attr("y2", box.foot)).attr("y1", y(ridges * scene.roofs[0].rate[cut]));
+}
+
+/** A linear axis as a logarithmic one, with room below what was recorded. */
+function logged(axis, lines) {
+  const least = Math.min(...lines.flatMap((line) => line.cuts.flat().map((row) => row[2])).filter((value) => value > 0));
+  const ticks = axis.ticks.filter(([value]) => Math.abs(Math.log10(value) % 1) < 1e-9);
+  return { ...axis, scale: "log", domain: [least / 2, axis.domain[1]], ticks, few: ticks };
 }
 
 /** The roofs of the reader's own GPU below the recorded ones, and an axis on which the regions' names keep their room. */
