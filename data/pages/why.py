@@ -4,7 +4,7 @@
 # <p class="lead">Six short experiments, ten minutes. Guess first, then look, then move the slider.</p>
 #
 # A GPU is a second processor for a lot of arithmetic at once. The one measured here, an NVIDIA H200, does more than 60 trillion
-# calculations a second. Most code gets only a small part of that. You will see why.
+# calculations a second. Code often gets only a small part of that. You will see why.
 # <!-- so repeat: at(repeat=512, elements=67108864, dtype='float32'); flop('cuda-fma') / busy('cuda-fma') is 60e12 to
 # 66e12 -->
 #
@@ -207,7 +207,7 @@ compare(fused, "fusion", {"chain compile": "chain eager"}, of="speed-up", at={"e
 # - **overhead**: the GPU waits for launches (step 2);
 # - **memory**: it waits for bytes (steps 3 and 5);
 # - **compute**: its arithmetic takes the time (step 4);
-# - **under-filled**: a GPU does thousands of things at once, and there is too little to do at once.
+# - **under-filled**: a GPU can do thousands of things at once, and gets too few of them.
 #
 # Program C is a small neural network: 16 layers, each with 64 × 64 numbers, for 8 inputs at once.
 
@@ -237,7 +237,7 @@ compare(limit, "mystery", of="regime", model="C")
 # | 3. Does twice the batch (twice as many inputs) take the graph no longer? | under-filled | more inputs at once |
 # | none of them | compute | fewer calculations, or the GPU's fast units for small numbers (*tensor cores*) |
 #
-# As a graph, program C is 11 times as fast: it is limited by **overhead**. Now choose the programs A and B: A is under-filled, and B is
+# As a graph, program C is more than 11 times as fast: it is limited by **overhead**. Now choose the programs A and B: A is under-filled, and B is
 # limited by memory.
 # <!-- so mystery: period('eager', model='C') / period('graph', model='C') is 11 to 12; period('graph', model='B') /
 # period('half', model='B') > 1.3; period('graph', model='A') / period('half', model='A') < 1.3; period('double',
