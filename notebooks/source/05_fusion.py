@@ -40,8 +40,8 @@ factory("memory", detail="l2")
 g = guess("As one kernel, x.cos().cos() is faster by a factor of ...", unit="x")
 
 # %% [markdown] tags=["run"]
-# First the calculator counts bytes and predicts times. Then three ways to one kernel are measured: `torch.compile`, Triton (the
-# exercise below), and one line of CUDA C++. Dashed is the prediction.
+# The calculator counts bytes and predicts times (dashed). Then three ways to one kernel are measured: `torch.compile`, Triton,
+# and one line of CUDA C++.
 
 # %% tags=["run"]
 work = cost(cos_cos, array(2**28, "float32"))
@@ -71,23 +71,15 @@ compare(g, "cos_cos", one_kernel, of="speed-up", at=at)
 #
 # Two kernels move four arrays: in, out, in, out. One kernel moves two: by the bytes, a factor of two.
 #
-# One cosine is [[memory-bound]]: its arithmetic hides behind its bytes. Fusion saves no arithmetic, so two cosines on the same bytes
-# double the [[arithmetic intensity]]. Arithmetic now takes about as long as the bytes, and the gain stays a little below two.
+# One cosine is [[memory-bound]]: its arithmetic hides behind its bytes. Two on the same bytes double the [[arithmetic intensity]]. Now
+# arithmetic takes about as long as the bytes, and the gain stays a little below two.
 # <!-- so cos_cos: at(elements=268435456, dtype='float32'); [busy('eager') / busy(way) for way in ('compile', 'triton',
 # 'cuda')] is 1.8 to 2 -->
 #
-# Elsewhere in the figure:
-#
-# - **bfloat16** halves the bytes, not the cosines: fusion gains less.
-# <!-- so cos_cos: at(elements=67108864); gain = [busy('eager', dtype=kind) / busy(way, dtype=kind) for way in
-# ('compile', 'triton', 'cuda') for kind in ('bfloat16', 'float32')]; [gain[way, 'bfloat16'] < gain[way, 'float32'] for
-# way in ('compile', 'triton', 'cuda')] -->
-# - **At 2²⁰** the gain is small: the second kernel finds its input in the [[L2]] cache.
+# **At 2²⁰** the gain is small: the second kernel finds its input in the [[L2]] cache.
 # <!-- so cos_cos: at(dtype='float32', elements=[1024, 16384, 262144, 1048576, 16777216, 268435456]); gain =
 # [busy('eager') / busy(way) for way in ('compile', 'triton', 'cuda')]; [gain[way][1048576] <= min(gain[way]) for way in
 # ('compile', 'triton', 'cuda')] -->
-# - **At the left end** starting a kernel takes longer than its bytes: one start replaces two.
-# <!-- so cos_cos: at(elements=1024, dtype='float32'); busy('eager') / busy('compile') > 2 -->
 
 # %% [markdown] tags=["guess"]
 # ## Guess: softmax, five operators
@@ -128,8 +120,8 @@ compare(s, "fusion", gains, of="speed-up", at=there)
 # %% [markdown] tags=["explain"]
 # <details><summary>Our explanation</summary>
 #
-# A linear layer is [[compute-bound]]: next to its matmul the ReLU's bytes count little. A layer norm is many small memory-bound
-# operators. A row fits into one multiprocessor's registers, so one kernel reads it once for the whole norm.
+# A linear layer with this many rows is [[compute-bound]]: next to its matmul the ReLU's bytes count little. A layer norm is many
+# memory-bound operators. A row fits into one multiprocessor's registers, so one kernel reads it once for the whole norm.
 #
 # </details>
 #
@@ -143,33 +135,36 @@ compare(s, "fusion", gains, of="speed-up", at=there)
 # | two cosines, both needed | `h = x.cos()`, `h.cos()` | 4n | 3n |
 # | linear layer and ReLU | `relu(x @ W + b)` | 4n | 2n |
 #
-# For a float32 `x` of 8192 × 4096, fusing bias and ReLU saves one write and one read: 2 · 8192 · 4096 · 4 bytes, that is 268 MB.
-# <!-- so fusion: 2 * 8192 * 4096 * 4 is 267.5e6 to 268.5e6 -->
-#
-# The first three lines gain *more* than the table says: some of their operators, run alone, take longer than their bytes. One is the
+# The first three lines gain *more* than the table says: some of their operators, run alone, take longer than their bytes.
 # <!-- so fusion: at(elements=67108864, dtype='float32'); busy('softmax-eager') / busy('softmax-compile') > 4;
 # busy('norm-eager') / busy('norm-compile') > 6; busy('bias-eager') / busy('bias-compile') > 2; busy('linear-eager') /
 # busy('linear-compile') is 0.95 to 1.05 -->
-# addition of a row to each row of a matrix. (*Predictions* know its kernel; the claims count bytes alone.)
 #
-# With tiny arrays fusion can lose: to call a compiled function costs the host more than the operators do.
+# With tiny arrays fusion can lose: the host sets the pace (the figures show the GPU's time alone), and a compiled function costs it more than
+# the operators.
 # <!-- so fusion: at(elements=1024, dtype='float32'); period('chain-compile') > 1.2 * period('chain-eager') -->
 #
 # **What stops a compiler from fusing?**
 #
 # - A matmul: it mostly stays the library's own kernel.
-# - A reduction across thread blocks: its result is there when the last block has finished.
+# - A sum that many thread blocks share: its result is there when the last block has finished.
 # - A result that is needed elsewhere, as in the backward pass: it must be written.
 # - A **graph break**: `print`, `.item()` or an `if` on a tensor's values needs Python in between.
+#
+# **Activation checkpointing** computes the forward's results again for the backward. It saves memory and costs one more forward. A backward
+# takes about two, so a step takes a third longer: worth it if the model fits only so, or a larger batch gains more. Where bytes set the pace,
+# computing again can be faster than reading ([05b](05b_codegen.ipynb)). An operator *in place* (`x.cos_()`) saves memory too, but moves the
+# same bytes.
+# <!-- by arithmetic: forward 1 and backward 2 become 4 in place of 3 -->
 
 # %% [markdown] tags=["explore"]
 # ## Explore: a longer chain
 #
-# By the bytes alone, one kernel for k sines takes one k-th of the time. Make the chain longer: how far does each way follow?
+# By the bytes, one kernel for k sines takes one k-th of the time. How far does each way follow?
 #
 # <details><summary>Answer</summary>
 #
-# CUDA C++ follows up to two sines, the others not even so far. From eight on, the three gain about twofold: an accurate
+# CUDA C++ follows up to two sines, the others less far. From eight on, each gains about twofold: an accurate
 # <!-- so sines: at(elements=67108864); gain = [busy('eager', sines=n) / busy(way, sines=n) for way in ('cuda',
 # 'compile', 'script') for n in (2, 8, 16, 32)]; gain['cuda', 2] is 1.9 to 2.1; [gain[way, 2] for way in ('compile',
 # 'script')] < 1.5; [gain[way, n] for way in ('cuda', 'compile', 'script') for n in (8, 16, 32)] is 1.8 to 2.5 -->
@@ -226,8 +221,7 @@ check("05-kernel", kernel=...)
 # %% [markdown] tags=["claims"]
 # ## Which claims held
 #
-# From *Making Deep Learning Go Brrrr From First Principles*, *GPU Performance: Parallel Processing vs Overhead* (2024), and this course's
-# own expectations.
+# From *Making Deep Learning Go Brrrr From First Principles*, *GPU Performance: Parallel Processing vs Overhead* (2024), and this course.
 
 # %% tags=["claims"]
 claims("05")
@@ -235,7 +229,7 @@ claims("05")
 # %% [markdown] tags=["remember"]
 # ## Remember
 #
-# > **Rule.** On an H200, fusing memory-bound operators on large float32 arrays gains at least 0.9 of what their bytes promise.
+# > **Rule.** On an H200, fusing operators on large float32 arrays gains at least 0.9 of what the bytes promise, if the fused kernel is memory-bound.
 # <!-- so fusion: at(elements=67108864, dtype='float32'); [busy(f'{way}-eager') /
 # busy(f'{way}-compile') / promised for way, promised in (('softmax', 4), ('norm', 6), ('bias', 2), ('kept', 4 / 3))] > 0.9 -->
 #

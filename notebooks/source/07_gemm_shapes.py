@@ -8,8 +8,7 @@
 # %% [markdown] tags=["question"]
 # # 07 · What does one more column cost?
 #
-# Most arithmetic of a network is matrix multiplication. Libraries call their kernel for it [[GEMM|GEMM]], *general matrix
-# multiplication*. Here weights `W` (M × K) are multiplied by a mini-batch `x` (K × N), one column per sample. **Does one more sample
+# Most of a network's arithmetic is *general matrix multiplication*, [[GEMM]]. Here weights `W` (M × K) are multiplied by a mini-batch `x` (K × N), one column per sample. **Does one more sample
 # cost a little more?**
 #
 # You will be able to:
@@ -51,7 +50,7 @@ explore(
 compare(g, "gemm", ["nn"], at=at, columns=(1, 32))
 
 # %% [markdown] tags=["explain", "yours"]
-# **Your explanation.** Why do thirty-two samples take so little longer than one? Double-click here and write two sentences.
+# **Your explanation.** Why do 32 samples take far less than 32 single ones? Double-click here and write two sentences.
 
 # %% [markdown] tags=["explain"]
 # <details><summary>Our explanation</summary>
@@ -79,17 +78,16 @@ compare(g, "gemm", ["nn"], at=at, columns=(1, 32))
 #
 # </details>
 #
-# **Two columns take longer than 32.** For one column the library has a kernel for a matrix and a vector. For two it takes one
-# made for many columns, and most of what that computes is thrown away.
+# Two columns take longer than 32: they get a kernel that is made for many.
 # <!-- so gemm: at(size=2048, dtype='float32'); span('nn', columns=2) > span('nn', columns=32); span('nn', columns=32) /
 # span('nn', columns=1) is 1 to 4 -->
 
 # %% [markdown] tags=["guess"]
 # ## Guess: the 129th column
 #
-# Now look closer: 128 columns and then one more, which is less than a hundredth of the work.
+# 128 columns and then one more: less than a hundredth of the work.
 #
-# Then run, and drag the figure. Below left is the result, cut into rectangles; below right is where they run.
+# Run, and drag the figure. Below left is the result, cut into rectangles; below right is where they run.
 
 # %% tags=["guess"]
 w = guess("In float32, 129 columns take ... times as long as 128", unit="x")
@@ -105,36 +103,43 @@ compare(w, "gemm", ["nn"], at=at, columns=(128, 129))
 # steps, for two reasons.
 #
 # **[[tile quantisation|Tile quantisation]]**: a part of a tile costs as much as a whole one. Tiles = ⌈M / tile rows⌉ · ⌈N / tile columns⌉.
-# For 129 columns the library takes tiles of 256 columns, and half of their work is wasted. The 130th to the 256th are nearly free.
+# For 129 columns the library takes tiles of 256 columns (its kernel's name has them first: 256x128), and half of their work is wasted. The
+# 130th to the 256th are nearly free.
 # <!-- so gemm: at(size=2048, dtype='float32'); span('nn', columns=129) / span('nn', columns=128) is 1.4 to 1.6;
 # span('nn', columns=256) < 1.06 * span('nn', columns=129) -->
 #
 # **[[wave quantisation|Wave quantisation]]**: blocks run in [[wave|waves]]. Waves = ⌈blocks / multiprocessors⌉, and
 # blocks / (waves · multiprocessors) is how full they are. 133 blocks on 132 multiprocessors: two waves, and 133 of 264 places are used.
-# We count one block per multiprocessor, because a large one leaves no room for a second.
+# We count one block per multiprocessor: a large one takes most of its registers. A kernel that fills the GPU leaves no place for one in a
+# second stream.
 #
 # With few tiles most multiprocessors would be idle. Then the library cuts each sum into parts, a block each, and adds them up
 # afterwards: **[[split-K]]**. That is how 16 tiles become 128 blocks at 129 columns.
 #
-# The library chooses tiles and parts anew for each size. So steps differ in width, and now and then one more column is faster.
-# <!-- so gemm: at(size=2048, dtype='float32'); span('nn', columns=705) < span('nn', columns=704) -->
+# The library chooses tiles and parts anew for each size. So steps differ in width. A new size may need a kernel that must be loaded first, as an epoch's last, smaller batch does (`drop_last=True` avoids it).
+#
+# **Alignment**: in 16-bit types the fast kernels want rows that begin at multiples of 16 bytes, 8 numbers. 1025 columns take over
+# seven times as long as 1024 ([07c](07c_gemm_layouts.ipynb)). So pad a vocabulary of 50257 to 50304: choose multiples of 8, better of 64, which fill
+# <!-- so gemm: at(size=2048, dtype=['bfloat16', 'float16']); span('nn', columns=1025) > 7 * span('nn', columns=1024); 50304 / 64
+# == 786 -->
+# tiles too.
+#
+# `set_float32_matmul_precision("high")` allows TF32. It rounds a float32 matmul's inputs to about three digits, so it is not the default.
+# bfloat16 also halves the bytes, so memory-bound operators gain too. It has float32's range; float16 needs loss scaling. `autocast` keeps
+# norms and softmax in float32.
+# <!-- by definition: TF32 has 10 bits of mantissa, bfloat16 the exponent of float32 -->
 
 # %% [markdown] tags=["explore"]
 # ## Explore: how many columns are enough?
 #
-# 1. At size 2048, from how many columns on does the matmul reach nine tenths of its highest rate?
-# 2. Move *size* to 8192. Why are 128 columns enough there, and why are 192 slower?
+# At size 2048, from how many columns on does the matmul reach nine tenths of its highest rate?
 #
-# <details><summary>Answers</summary>
+# <details><summary>Answer</summary>
 #
-# 1. From 1024 on. With fewer columns, large tiles are too few to fill the GPU.
+# From 1024 on. With fewer columns, large tiles are too few to fill the GPU.
 # <!-- so gemm: at(size=2048, dtype='float32'); [flop('nn', columns=n) / span('nn', columns=n) / (flop('nn',
 # columns=4096) / span('nn', columns=4096)) for n in (1024, 2048)] > 0.9; [flop('nn', columns=n) / span('nn', columns=n) /
 # (flop('nn', columns=4096) / span('nn', columns=4096)) for n in (128, 256, 512)] < 0.9 -->
-# 2. 8192 rows make four times as many tiles as 2048, so fewer columns fill the GPU. For 192 columns the library takes tiles of 64,
-#    which load more numbers for each one that they compute.
-# <!-- so gemm: at(size=8192, dtype='float32'); rate = flop('nn') / span('nn'); rate[128] / rate[4096] > 0.95; rate[192]
-# / rate[128] is 0.7 to 0.85; span('nn', columns=192) > span('nn', columns=128) -->
 #
 # </details>
 
@@ -176,7 +181,7 @@ check("07-staircase", waves=...)
 # %% [markdown] tags=["claims"]
 # ## Which claims held
 #
-# From *Investigating performance of GPU BLAS Libraries* and two studies after it, measured ten years ago.
+# From *Investigating performance of GPU BLAS Libraries* and two later studies, ten years ago.
 
 # %% tags=["claims"]
 claims("07")
@@ -187,7 +192,7 @@ claims("07")
 # > **Rule.** Fill whole tiles: in float32, 129 columns take about half again as long as 128.
 # <!-- so gemm: at(size=2048, dtype='float32'); span('nn', columns=129) / span('nn', columns=128) is 1.4 to 1.6 -->
 #
-# - A mini-batch shares the weights: its first samples cost far less than one each.
+# - A mini-batch shares the weights: 32 samples cost far less than 32 single ones.
 # - A part of a tile costs as much as a whole one, and a part of a wave as much as a full one.
 # - A matmul's time is a staircase: count tiles and waves before you blame the GPU.
 #
@@ -196,7 +201,8 @@ claims("07")
 # %% [markdown] tags=["work"]
 # ## At work
 #
-# On a GPU the table names the library's kernels, with their tiles:
+# Plot samples per second against the batch size, and take the batch where the curve bends. Beyond it a step only takes longer and needs
+# more memory. (The batch also changes how training converges.) On a GPU this table names the library's kernels, with their tiles:
 #
 # ```python
 # import torch

@@ -66,8 +66,7 @@ compare(g, "block", of="classes")
 #
 # </details>
 #
-# The line above the table has the step's **FLOP utilisation**: its FLOP, over what the device could do in that time. Where
-# it is low, something other than arithmetic sets the pace.
+# **FLOP utilisation**, above the table, is the share of the peak that the step reaches.
 
 # %% [markdown] tags=["guess"]
 # ## Guess: the same code at two sizes
@@ -75,7 +74,7 @@ compare(g, "block", of="classes")
 # The time of one block, forward, has four parts:
 #
 # - **overhead**: the GPU is idle and waits for the host;
-# - **under-filled**: a kernel waits for its own steps and leaves most of the GPU empty, so a larger batch takes as long;
+# - **under-filled**: too little work is under way (few blocks, or steps that wait for each other): a larger batch takes as long;
 # - **memory**: bytes set a kernel's pace;
 # - **compute**: arithmetic does.
 
@@ -94,36 +93,41 @@ explore(
 )
 
 # %% [markdown] tags=["explain"]
-# Move *sequences* to the right, then *width*: overhead gives way, at width 256 to memory and compute in about equal parts, at
-# larger widths to compute. At the smallest size, set *step* to a [[CUDA Graph]]: the host is out of the way,
+# Move *sequences* to the right, then *width*: overhead gives way to memory and compute, at larger widths to compute. At the smallest size,
+# set *step* to a [[CUDA Graph]]:
 # <!-- so block: wide = busy('to-compute', step='forward', width=1024, batch=64); wide > period('step', step='forward',
 # width=1024, batch=64) / 2; at(step='forward', width=256); overhead = period('step') - busy('to-latency'); overhead[1]
 # > max(busy('to-compute', batch=1), busy('to-memory', batch=1) - busy('to-compute', batch=1), busy('to-latency',
 # batch=1) - busy('to-memory', batch=1)); memory = busy('to-memory', batch=64) - busy('to-compute', batch=64); memory /
 # busy('to-compute', batch=64) is 0.9 to 1.1; overhead[64] < 0.1 * memory -->
-# and *under-filled* is left.
+# *under-filled* is left.
 # <!-- so block: at(step='forward, as a graph', width=256, batch=1); latency_s = busy('to-latency') - busy('to-memory');
 # latency_s > max(busy('to-compute'), busy('to-memory') - busy('to-compute'), period('step') - busy('to-latency')) -->
 #
-# Only a large part is worth a remedy.
+# What takes a tenth of the time gains at most 1.11×: only a large part is worth a remedy.
+# <!-- by arithmetic: 1 / (1 - 0.1) -->
 #
 # | what you see | it is | how to make sure | what helps in PyTorch |
 # | --- | --- | --- | --- |
 # | the GPU is idle between kernels; a larger size takes as long | overhead | a [[CUDA Graph]] is faster | that graph, by hand or `mode="reduce-overhead"`, larger batch, no `.item()` |
+# | the GPU is idle between steps | the data | one batch that is already on the GPU is faster | `DataLoader` with `num_workers`, `pin_memory` |
 # | near the peak bandwidth, far below the peak FLOP/s | [[memory-bound]] | half the bytes are faster | `torch.compile`, bfloat16, `scaled_dot_product_attention` |
 # | far below both, but the GPU is busy | under-filled | a doubled batch is free; else compute | larger batch, fewer and larger kernels |
 # | near the peak FLOP/s of its type | [[compute-bound]] | only fewer FLOP are faster | tensor cores: bfloat16, `set_float32_matmul_precision` |
-# | one size is slow, its neighbour is fast | a bad shape | one column more or less | [[padding]] |
 #
-# A skinny matmul passes the test of *under-filled* too, so test memory first.
+# A skinny matmul passes the test of *under-filled* too, so test memory first. A `DataLoader` works beside the GPU: the longer one sets the
+# pace.
 
 # %% [markdown] tags=["guess"]
 # ## Guess: three programs
 #
-# Change one thing and measure again. Four runs: as it is; as a CUDA Graph; as a graph with half the bytes and as many
-# FLOP (yours: `.bfloat16()`); as a graph with a doubled batch. Is the graph 1.3
-# times as fast? Overhead. Compare with the graph: are half the bytes that much faster? Memory. Is twice the batch (nearly) free? Under-filled.
-# Otherwise, compute.
+# Change one thing and measure again:
+#
+# 1. as a CUDA Graph: faster by a factor of 1.3? Overhead.
+# 2. as a graph with half the bytes, as many FLOP: that much faster than the graph? Memory.
+# 3. as a graph with twice the batch: nearly free? Under-filled.
+#
+# Otherwise, compute. (On your model, `.bfloat16()` is 2; but compute-bound float32 matmuls get faster by it too.)
 #
 # Program A takes cumulative sums of 8 rows of a million numbers, one thread block per row. B takes layer norms of 16384 rows of 4096
 # numbers. C is 16 layers of width 64 on 8 samples. Guess C last.
@@ -153,8 +157,8 @@ for guessed, model in ((a, "A"), (b, "B"), (c, "C")):
 # %% [markdown] tags=["explore"]
 # ## Explore: fully utilised
 #
-# Matmuls of one size run in a loop. The figure shows three percentages of the time: what `nvidia-smi` reports, how long a kernel
-# was running, and how long the FLOP would take at the datasheet's peak. Compare sizes, and both settings of *matmuls*.
+# Matmuls of one size run in a loop. The figure shows three shares of the time: what `nvidia-smi` reports, a kernel running, and the
+# FLOP at the datasheet's peak. Compare both settings of *matmuls*.
 # What does `nvidia-smi` tell you about the work?
 #
 # <details><summary>Answer</summary>
@@ -180,7 +184,7 @@ explore(
 # %% [markdown] tags=["your-turn"]
 # ## Your turn: how far from the peak?
 #
-# A training step of a block of width w = 1024 on 8192 tokens takes 2.1 ms, of which its matmuls take 0.83 ms. The datasheet has 990 TFLOP/s.
+# Suppose a training step of a block of width w = 1024 on 8192 tokens takes 2.1 ms, its matmuls 0.83 ms. The datasheet has 990 TFLOP/s.
 # The block's weights are 12 w² numbers. *Calculate* the FLOP of its matmuls, forward and twice that backward; the share of the
 # peak that the step reaches, from 0 to 1; and how many times as fast the step would be if only its matmuls remained.
 
@@ -193,8 +197,7 @@ check("10-peak", flop=..., share=..., at_most=...)
 # Write `regime(eager, graph, half, double)`: four times in, one of the four words out, by the rule of the three programs. A gain counts
 # from a factor of 1.3 on, and twice the batch is free up to a factor of 1.15.
 #
-# Then diagnose your own model: `diagnose` goes by this lesson's table (near: from two fifths on; with one thread of a CPU,
-# from a tenth).
+# Then diagnose your own model: `diagnose` goes by this lesson's table.
 
 # %% tags=["your-turn", "exercise:10-regime", "makes"]
 model = torch.nn.Sequential(torch.nn.Linear(256, 256), torch.nn.ReLU(), torch.nn.Linear(256, 10))
@@ -205,7 +208,7 @@ check("10-regime", regime=...)
 # %% [markdown] tags=["claims"]
 # ## Which claims held
 #
-# The first two are from *Making Deep Learning Go Brrrr*, which measured BERT on an older GPU.
+# The first two are from *Making Deep Learning Go Brrrr*: BERT on an older GPU.
 
 # %% tags=["claims"]
 claims("10")
@@ -225,7 +228,8 @@ claims("10")
 # %% [markdown] tags=["work"]
 # ## At work
 #
-# Record a few steps and read which operators take the time:
+# Compare the step's time *without* the profiler with the sum of the kernels' times (*self CUDA*): if it is much longer, look at the host.
+# If not, take the rows with the most self time (`synchronize` only waits). The largest *measured minus predicted* is your target.
 #
 # ```python
 # import torch
@@ -234,7 +238,7 @@ claims("10")
 #     for _ in range(3):
 #         model(x).sum().backward()
 #         recorded.step()
-# print(recorded.key_averages().table(row_limit=8))
+# print(recorded.key_averages(group_by_input_shape=True).table(sort_by="self_cuda_time_total", row_limit=8))
 # recorded.export_chrome_trace("trace.json")
 # ```
 

@@ -28,7 +28,8 @@ from brrr_course import check, claims, compare, explore, guess
 # First *calculate*: each token reads 1.24 billion weights of 2 bytes, and the H200's memory moves 4.8 TB a second. How long does
 # one token take at least? Then guess what PyTorch takes.
 #
-# Call each user of the model a *reader*. One reader has 2048 tokens in the [[KV cache]]: the keys and values of everything so far.
+# Call each user of the model a *reader*. One reader has 2048 tokens in the [[KV cache]]: the keys and values of everything so far,
+# which each token would else compute again.
 
 # %% tags=["guess"]
 g = guess("For one reader, PyTorch in eager mode takes ... for one token", unit="s")
@@ -53,15 +54,15 @@ compare(g, "decode", ["eager", "compile", "graph", "compile graph"], **one)
 # <!-- so decode: kernels('eager', batch=1, context=2048) / 16 is 40.1 to 44.9 -->
 # the step is [[overhead-bound]].
 #
-# A CUDA Graph launches them together. Many of its kernels are short: norms, rotations, additions and copies between the matmuls. They
-# leave the GPU *under-filled*. The compiler fuses these, and leaves fewer than half as many kernels. Then two fifths of the time are what
+# A CUDA Graph launches them together. Many are short: norms, rotations, additions and copies between the matmuls. They
+# leave the GPU *under-filled*. The compiler fuses these, and leaves fewer than half as many kernels. Of that time,
 # <!-- so decode: at(batch=1, context=2048); kernels('compile-graph') < kernels('graph') / 2; host('eager') > 5 * busy('to-latency') -->
-# reading the weights takes at the full bandwidth.
+# reading the weights at the full bandwidth would take two fifths.
 # <!-- so decode: token = (bytes('graph', batch=1, context=8192) - bytes('graph', batch=1, context=2048)) / 6144;
 # weights = bytes('graph', batch=1, context=2048) - 2048 * token; weights / 4.8e12 / period('compile-graph', batch=1,
 # context=2048) is 0.38 to 0.43 -->
 #
-# The figure's parts are what lesson 10's `diagnose` says of each kernel.
+# In the figure *compute* is the whole time of kernels that arithmetic limits, by lesson 10's `diagnose`.
 #
 # </details>
 #
@@ -79,21 +80,16 @@ compare(g, "decode", ["eager", "compile", "graph", "compile graph"], **one)
 # </details>
 #
 # Writing token by token is called [[decode]]. Its matmuls have one row for each reader: a weight is read once, and used once for each
-# reader. With few readers they are [[memory-bound]].
+# reader. With few readers these matmuls are [[memory-bound]], even where the step is not. So weights in 8 or 4 bits can help decode, if one
+# kernel unpacks and multiplies; not a long prompt, whose arithmetic stays ([13](13_fewer_bits.ipynb)).
 #
-# Now switch *batch* and *context* in the first figure. At which of its four settings is memory the largest part, once the overhead is gone?
-#
-# <details><summary>Answer</summary>
-#
-# Only with 256 readers of 2048 tokens each. Their keys and values are seven times the bytes of the weights.
+# With 256 readers of 2048 tokens each, memory is the largest of the GPU's parts: their keys and values are seven times the bytes of the weights.
 # <!-- so decode: memory = [busy('to-memory', batch=n, context=at) - busy('to-compute', batch=n, context=at) for n, at
 # in ((1, 128), (1, 2048), (256, 128), (256, 2048))]; others = [max(busy('to-compute', batch=n, context=at),
 # busy('to-latency', batch=n, context=at) - busy('to-memory', batch=n, context=at)) for n, at in ((1, 128), (1, 2048),
 # (256, 128), (256, 2048))]; memory[256, 2048] >= others[256, 2048]; count(memory >= others) == 1 -->
 # <!-- so decode: token = (bytes('graph', batch=1, context=8192) - bytes('graph', batch=1, context=2048)) / 6144;
 # weights = bytes('graph', batch=1, context=2048) - 2048 * token; 256 * 2048 * token / weights is 6.5 to 7.5 -->
-#
-# </details>
 
 # %% [markdown] tags=["guess"]
 # ## Guess: 32 readers
@@ -125,18 +121,14 @@ compare(w, "decode", ["graph", "eager"], context=2048, batch=(1, 32))
 # <!-- so decode: token = (bytes('graph', batch=1, context=8192) - bytes('graph', batch=1, context=2048)) / 6144;
 # weights = bytes('graph', batch=1, context=2048) - 2048 * token; weights / token is 74e3 to 76e3 -->
 #
-# Move *context*. From how many readers on do keys and values outweigh the weights? Then set it to 32768: why do the curves end early?
+# Move *context* in the figure above. From how many readers on do keys and values outweigh the weights?
 #
-# <details><summary>Answers</summary>
+# <details><summary>Answer</summary>
 #
-# With 2048 tokens each, from 37 readers on; with 32768, from 3 on. There the CUDA Graph's curve climbs, since readers
+# With 2048 tokens each, from 37 readers on; with 32768, from 3 on.
 # <!-- so decode: token = (bytes('graph', batch=1, context=8192) - bytes('graph', batch=1, context=2048)) / 6144;
 # weights = bytes('graph', batch=1, context=2048) - 2048 * token; weights / token / 2048 is 36.001 to 37; weights /
 # token / 32768 is 2.001 to 3 -->
-# share no keys and values. 256 readers need 275 GB for these alone, more than the GPU has.
-# <!-- so decode: at(context=32768); max(doubled(period('graph'))) is 1.75 to 1.85; 275e9 > sheet('memory_bytes') -->
-# <!-- so decode: token = (bytes('graph', batch=1, context=8192) - bytes('graph', batch=1, context=2048)) / 6144; 256 *
-# 32768 * token is 274.5e9 to 275.5e9 -->
 #
 # </details>
 
@@ -148,13 +140,21 @@ compare(w, "decode", ["graph", "eager"], context=2048, batch=(1, 32))
 #
 # <details><summary>Answer</summary>
 #
-# A weight of 2 bytes takes part in 2 FLOP for each token. So the [[arithmetic intensity]] is as many FLOP per byte as there are tokens, and the ridge
-# point lies near 200 tokens. In the CUDA Graph 256 tokens take a third longer than one; from 1024 on, twice as many take about
+# A weight of 2 bytes takes part in 2 FLOP for each token. So the [[arithmetic intensity]] is as many FLOP per byte as there are tokens. The ridge
+# point, 990 TFLOP over 4.8 TB a second, lies near 200 tokens. The step reaches neither peak there: 256 tokens take a third longer than one. From
+# <!-- so prefill: 990e12 / 4.8e12 is 190 to 210; at(tokens=256); flop('graph') / period('graph') / 990e12 < 0.3; bytes('graph') /
+# period('graph') / 4.8e12 < 0.3 -->
 # <!-- so prefill: period('graph', tokens=256) / period('graph', tokens=1) is 1.3 to 1.4 -->
-# twice as long, or more.
+# 1024 on, twice as many take about twice as long, or more.
 # <!-- so prefill: more = doubled(period('graph')); more[512] < 1.6; [more[n] for n in (1024, 2048, 4096, 8192)] is 1.75 to 2.4 -->
 #
 # </details>
+#
+# Attention compares N tokens with N: a matrix of N × N numbers, which `scaled_dot_product_attention` keeps out of memory. For short
+# prompts that gains little: attention has about N / (6 · width) of the other matmuls' FLOP. Use `is_causal=True`: your own mask may exclude the
+# <!-- by arithmetic: 4 N w of 24 w² for each token, in a block with four times as many features -->
+# fastest kernel. In decode one token asks: no N × N, the cost is reading the cache.
+# <!-- by what scaled_dot_product_attention's fused kernels do -->
 
 # %% tags=["explore"]
 explore("prefill", at={"tokens": 128}, lines=["graph"], versus={"tokens": 1}, title="How long does a prompt take?")
@@ -209,8 +209,7 @@ claims("11")
 # %% [markdown] tags=["work"]
 # ## At work
 #
-# A cache of fixed size, and a compiled step in a CUDA Graph, for one layer of attention. Servers such as vLLM fill each step with many
-# readers.
+# A cache of fixed size and a compiled step in a CUDA Graph.
 #
 # ```python
 # import torch, torch.nn.functional as F

@@ -8,9 +8,8 @@
 # %% [markdown] tags=["question"]
 # # 12 · What does torch.compile remove, and how does it come back?
 #
-# `torch.compile` traces your function and writes its kernels. It removes passes through memory, and with a CUDA Graph launches too. But
-# some say it [[recompilation|recompiles]] for ever. **What does it remove, when does that pay, and which of your lines bring the overhead
-# back?**
+# `torch.compile` traces your function and writes its kernels. It removes passes through memory, and with a CUDA Graph launches too.
+# **What does it remove, when does that pay, and which of your lines bring the overhead back?**
 #
 # You will be able to:
 #
@@ -28,8 +27,8 @@ from brrr_course import check, claims, compare, explore, guess
 # ## Guess: when has it paid?
 #
 # Four programs, each small and large: a chain of eight pointwise operators, a normalisation by its formula, an MLP, and a transformer
-# block of matmuls and PyTorch's own `layer_norm`, `gelu` and attention. They run as written, as written in a CUDA Graph, under
-# `torch.compile`, and in its mode `reduce-overhead`, which also makes a CUDA Graph.
+# block of matmuls and PyTorch's own `layer_norm`, `gelu` and attention. They run as written, the same in a CUDA Graph made by
+# hand, under `torch.compile`, and in its mode `reduce-overhead`: compiled, in a CUDA Graph.
 #
 # The first call compiles. *Estimate* for the small block, whose eleven kernels wait for the host: how many seconds might compiling
 # take, and how many microseconds can each later call gain?
@@ -52,8 +51,7 @@ explore(
 compare(g, "compiled", of="payback", at=small)
 
 # %% [markdown] tags=["explain", "yours"]
-# **Your explanation.** Move both sliders. Which programs gain, and which become slower? Where does `reduce-overhead` help, and where does it
-# hurt? Double-click here and write three sentences.
+# **Your explanation.** Move both sliders. Which programs gain, and which become slower? Double-click here and write two sentences.
 
 # %% [markdown] tags=["explain"]
 # <details><summary>Our explanation</summary>
@@ -61,7 +59,7 @@ compare(g, "compiled", of="payback", at=small)
 # *Large:* the chain and the normalisation were passes through memory, and become one kernel. MLP and block gain nothing: the time is in
 # <!-- so compiled: at(size='large', program=['pointwise chain', 'normalisation']); kernels('compile') is 1 to 1;
 # period('eager') > 4 * period('compile') -->
-# matmuls, and the library's norms, GELU and attention were fused before you came.
+# matmuls and in the library's own fused kernels.
 # <!-- so compiled: at(size='large', program=['MLP', 'transformer block']); period('eager') / period('compile') < 1.02
 # -->
 #
@@ -70,7 +68,7 @@ compare(g, "compiled", of="payback", at=small)
 # <!-- so compiled: at(size='small', program=['pointwise chain', 'normalisation']); period('eager') > period('compile')
 # -->
 # <!-- so compiled: at(program=['MLP', 'transformer block']); kernels('eager') == kernels('compile') -->
-# host takes longer for each call (it also checks [[guard|guards]]): compiling gains nothing, and slows the MLP.
+# host takes longer for each call (it also checks [[guard|guards]]): compiling gains nothing, calls get slower.
 # <!-- so compiled: at(size='small', program=['MLP', 'transformer block']); period('compile') > 1.1 * period('eager');
 # host('compile') > 1.2 * host('eager') -->
 # `reduce-overhead` launches them as one graph, but the guards stay. A graph made by hand has none, and is fastest.
@@ -79,13 +77,12 @@ compare(g, "compiled", of="payback", at=small)
 # <!-- so compiled: at(size='small'); [period(way) / period('graph') for way in ('eager', 'compile', 'reduce-overhead',
 # 'max-autotune')] > 3; count(period('graph')) is 4 to 4 -->
 #
-# A graph reads its input from a fixed place, so `reduce-overhead` copies yours there at each call: the chain and the normalisation
-# take longer with it.
+# A CUDA Graph needs static shapes (or a graph for each), and reads its input from a fixed place. So `reduce-overhead` copies yours there: the
+# chain and the normalisation take longer with it.
 # <!-- so compiled: at(program=['pointwise chain', 'normalisation']); period('reduce-overhead') > 1.6 * period('compile');
 # count(period('reduce-overhead')) is 4 to 4 -->
 #
-# The graph's result lies in a fixed place too: **the next call overwrites it**. Clone what you keep, and call
-# `torch.compiler.cudagraph_mark_step_begin()` before each step.
+# Its result too: **the next call overwrites it**. Clone what you keep.
 #
 # </details>
 #
@@ -105,8 +102,8 @@ compare(g, "compiled", of="payback", at=small)
 # %% [markdown] tags=["guess"]
 # ## Guess: one line in the middle
 #
-# A [[graph break]] is a line that the compiler cannot take. The graph ends there, Python runs the line, and a new graph begins. First say of
-# each line whether it breaks the graph:
+# A [[graph break]] is a line that the compiler cannot take. The compiled graph ends there, Python runs the line, a new graph begins. Say
+# of each line whether it breaks the graph:
 #
 # ```python
 # print("here")                              # 1
@@ -120,7 +117,7 @@ compare(g, "compiled", of="payback", at=small)
 # <details><summary>Answer</summary>
 #
 # 1, 3 and 5. A shape (2) is known while compiling: it becomes a guard. An append (4) is replayed after the graph, but the list's new length
-# recompiles. 6 decides on the GPU what 3 asks Python to decide.
+# [[recompilation|recompiles]]. 6 decides on the GPU what 3 asks Python to decide.
 #
 # </details>
 #
@@ -146,7 +143,7 @@ compare(b, "graph_breaks", ["compile"], at=printed, breaks=(0, 1))
 #   through memory.
 # <!-- so graph_breaks: at(kind='print', elements=67108864); [period('compile', breaks=n) / period('compile', breaks=0) / (n + 1) for n in
 # (1, 2, 4, 8)] is 0.95 to 1.2 -->
-# - **Overhead is back.** On small arrays (move *numbers*) the host pays: it returns to Python, checks guards and launches once more. With
+# - **Overhead is back.** On small arrays (move *numbers*) the host pays: Python, guards and one more launch. With
 #   eight breaks the program is slower than as written. `.item()` waits for the GPU as well.
 # <!-- so graph_breaks: at(breaks=8, elements=16384); period('compile') > period('eager'); count(period('compile')) ==
 # 4; 'syncs' in flags('compile', kind='.item() in a branch') -->
@@ -159,7 +156,7 @@ compare(b, "graph_breaks", ["compile"], at=printed, breaks=(0, 1))
 #
 # 1. How many calls compile with `dynamic=False`, and why no more?
 # 2. By default, which call compiles last? What did `torch.compile` learn there?
-# 3. In one line the batch stays, and a number among the arguments changes. What if the module kept that number (`self.step += 1`)?
+# 3. In one curve a number among the arguments changes, not the batch. What happens?
 #
 # <details><summary>Answers</summary>
 #
@@ -172,8 +169,7 @@ compare(b, "graph_breaks", ["compile"], at=printed, breaks=(0, 1))
 # way in ('auto', 'number') for n in (1, 2)] > 0.5 -->
 #    the first call.
 # <!-- so recompiles: count(latency('mark') > 0.5) == 1; latency('mark', call=1) > 0.5 -->
-# 3. An argument becomes dynamic, like a size. A module's own number is taken as a constant: eight compilations, then none. Pass
-#    it in, or keep it in a tensor.
+# 3. It becomes dynamic, like a size. (A module's own number, `self.step`, would be a constant: pass it in.)
 #
 # </details>
 
@@ -233,8 +229,7 @@ claims("12")
 # %% [markdown] tags=["work"]
 # ## At work
 #
-# `TORCH_LOGS=graph_breaks,recompiles` names the line of each, and the guard that failed. `fullgraph=True` makes a break an error. Compile
-# the repeated block (`block.compile()`), not the model. Keep `TORCHINDUCTOR_CACHE_DIR` from run to run.
+# `TORCH_LOGS=graph_breaks,recompiles` names the line of each, and the guard that failed. `fullgraph=True` makes a break an error.
 #
 # ```python
 # import torch

@@ -163,4 +163,3 @@ def test_the_table_of_numbers_moved_is_the_theorys() -> None:
     for label, *numbers in rows:
         moved = [round(each / 2**26) for each in theory.moved(kinds[label], 2**26)]
         assert moved == [int(each) for each in numbers], label
-    assert round(2 * 8192 * 4096 * 4 / 1e6) == 268 and "that is 268 MB" in LESSON.read_text("utf-8")
