@@ -43,12 +43,7 @@ factory("memory", detail="dram")
 # <!-- so repeat: at(elements=67108864, dtype='float32', repeat=[1, 2, 4, 8, 16, 32, 64, 128, 256, 512]);
 # [busy(f'{way}-mul') / busy('cuda-mul') for way in ('triton', 'compile')] is 0.85 to 1.05 -->
 # *One operator each* launches a kernel for each multiplication. *Predictions*, below the figure, draws in thin dashes what a measured
-# bandwidth and peak **predict**. In the flat part the measured times come within a few percent of it; at the bend they lie
-# above.
-# <!-- so repeat: at(elements=67108864, dtype='float32'); flat = [busy(f'{way}-mul', repeat=n) / predicted(f'{way} mul',
-# repeat=n, elements=67108864, dtype='float32') for way in ('cuda', 'triton', 'compile') for n in (1, 2, 4, 8, 16, 32)];
-# bend = [busy(f'{way}-mul', repeat=64) / predicted(f'{way} mul', repeat=64, elements=67108864, dtype='float32') for way
-# in ('cuda', 'triton', 'compile')]; flat is 0.96 to 1.01; bend > 1.2 -->
+# bandwidth and peak **predict**.
 
 # %% tags=["guess"]
 g = guess("With repeat = 32 instead of 1, the kernel takes ... times as long", unit="x")
@@ -91,7 +86,8 @@ compare(g, "repeat", ways, at=at, repeat=(1, 32))
 # its peak over its bandwidth in FLOP/B, bytes and arithmetic take equally long. Below it a kernel is memory-bound, above it
 # compute-bound.
 #
-# So you can tell the time beforehand: `cost` counts FLOP and bytes, and `predict` takes the longer of the two times.
+# So you can tell the time beforehand: `cost` counts FLOP and bytes, and `predict` takes the longer of the two times. (It knows this
+# operator's own bandwidth, so its time differs a little from the table's.)
 
 # %% tags=["explain"]
 work = cost(torch.mul, array(2**26, "float32"), 1.01)
@@ -131,7 +127,10 @@ display(
 #
 # </details>
 #
-# Around 2²² elements they take less time than the memory's bandwidth allows: so small an array fits into the [[L2]] cache. At the left end a
+# So count its arrays, read and written. (In place saves memory, but moves the same bytes.)
+#
+# Around 2²² elements they take less time than the memory's bandwidth allows: so small an array fits into the [[L2]] cache, and a
+# benchmark that uses it again and again measures this cache. At the left end a
 # <!-- so unary: at(dtype='float32'); rate = [8 * n / busy(way, elements=n) / sheet('memory_bytes_per_s') for n in
 # (4194304, 67108864) for way in ('copy', 'relu', 'gelu', 'tanh', 'cos')]; [rate[4194304, way] for way in ('copy',
 # 'relu', 'gelu', 'tanh', 'cos')] > 1; [rate[67108864, way] for way in ('copy', 'relu', 'gelu', 'tanh', 'cos')] < 1 -->
@@ -154,7 +153,7 @@ display(
 # <details><summary>Answer</summary>
 #
 # The datasheet's peak counts FMAs: each is one instruction and two FLOP. A multiplication alone is also one instruction, but one
-# FLOP: half the peak. (The roof *L2 cache* is the best rate that any working set reached inside it: lesson 04b.)
+# FLOP: half the peak. (The roof *L2 cache*: lesson 04b.)
 #
 # </details>
 
@@ -165,13 +164,15 @@ roofline_of("repeat", roofs, at=at, repeat=(1, 2, 4, 8, 16, 32, 64, 128, 256, 51
 # %% [markdown] tags=["explore"]
 # ## Explore: the ridge points of other GPUs
 #
-# These are ridge points by the GPUs' datasheets. (HBM is memory stacked beside the GPU.) Does the ridge grow from one generation to
+# These are ridge points by the GPUs' datasheets. Does the ridge grow from one generation to
 # the next? What moves it most?
 #
 # <details><summary>Answer</summary>
 #
-# In float32 it has grown on graphics cards. With stacked memory it goes up and down: bandwidth keeps pace with arithmetic.
-# What moves it most is the unit that computes: on [[tensor core|tensor cores]] a kernel needs many more FLOP per byte.
+# In float32 it has grown on graphics cards. On the others it goes up and down: bandwidth keeps pace with arithmetic.
+# What moves it most is the unit that computes: on [[tensor core|tensor cores]] (matrix units) a kernel needs many more FLOP per byte.
+# `torch.set_float32_matmul_precision("high")` lets float32 matmuls use them, but rounds their inputs to about three digits, so it is not
+# the default.
 #
 # </details>
 
@@ -239,7 +240,7 @@ claims("04")
 # with FlopCounterMode(display=False) as counter:
 #     y = layer(x)
 # moved = sum(t.nbytes for t in (x, y, *layer.parameters()))
-# print(counter.get_total_flops() / moved, "FLOP/B")  # the ridge point of an H200 is 13.9 in float32, by its datasheet
+# print(counter.get_total_flops() / moved, "FLOP/B")  # an H200's ridge points by datasheet: 13.9 in float32, 206 in bfloat16
 # ```
 
 # %% [markdown] tags=["next"]
