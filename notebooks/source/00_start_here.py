@@ -153,7 +153,6 @@ check("00-queue", finished=...)
 # Here each lesson shows what somebody claimed, whether the measurements agree, and what follows for you. A claim *holds*,
 # *fails*, or is *undecided* if the measurements are not precise enough. *Needed* is what a value must reach for the claim
 # to hold. *Claim written after the data*: its measurements already existed. The *CPU queue* stands in for a GPU where there is none.
-# These three are from later lessons.
 
 # %% tags=["claims"]
 claims("00", source="recorded:h200")
@@ -173,7 +172,7 @@ claims("00", source="recorded:h200")
 # %% [markdown] tags=["work"]
 # ## At work
 #
-# Is there a GPU, and does PyTorch use it? (`nvidia-smi` in a terminal shows it, too.)
+# Is there a GPU, and does PyTorch use it?
 #
 # ```python
 # import torch
