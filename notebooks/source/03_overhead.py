@@ -150,11 +150,11 @@ display(
 #
 # | | work | µs |
 # | --- | --- | --- |
-# | the host pays | the loop above: 2¹⁰ numbers → 2²⁰ | 124 → 118 |
+# | the host pays | the loop above: 2¹⁰ numbers → 2²⁰ | 124 → 124 |
 # | under-filled GPU | 1 thread block → 132 like it | 94 → 97 |
 # | the weights set the pace | bfloat16, 8192 × 8192 weights: batch 8 → 128 | 37 → 36 |
 # <!-- so run_ahead: 1e6 * period('eager', elements=1024) is 123.5 to 124.5; 1e6 * period('eager', elements=1048576) is
-# 117.5 to 124.5 -->
+# 123.5 to 124.5 -->
 # <!-- so occupancy: 1e6 * busy('loads-1', blocks=1) is 93.5 to 94.5; 1e6 * busy('loads-1', blocks=132) is 96.5 to 97.5
 # -->
 # <!-- so gemm: at(size=8192, dtype='bfloat16'); 1e6 * span('nn', columns=8) is 36.5 to 37.5; 1e6 * span('nn',
