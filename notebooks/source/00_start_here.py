@@ -98,7 +98,7 @@ factory()
 # | PREDICTED | calculated, not measured; drawn dashed |
 #
 # How precise is a time? In the table, each time is followed by its [[interval]] within that run, from n samples. *Measured again later, times
-# differ by up to 7 % (CPU)*: that much the line in brackets changed between two days. Two lines differ for certain only if they are further
+# differ by up to ... (CPU)*: that much the line in brackets changed between two days. Two lines differ for certain only if they are further
 # apart than this.
 #
 # Point at a word with dots below it, such as [[median]], and its meaning appears.

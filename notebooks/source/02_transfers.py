@@ -70,8 +70,7 @@ compare(g, "transfers", ["up pageable", "up pinned", "device"], nbytes=2**26)
 #
 # **Does pinning pay?** The table shows what it saves: here three quarters of a copy's time. But pinning itself costs time, and pays
 # <!-- so transfers: at(nbytes=67108864); 1 - period('h2d-pinned') / period('h2d-pageable') is 0.74 to 0.78 -->
-# back after (time to pin) / (time saved per copy) copies. So pin a buffer once and use it often: `x.pin_memory().to("cuda")` pins anew
-# each time.
+# back after (time to pin) / (time saved per copy) copies. So pin a buffer once and use it often; `x.pin_memory().to("cuda")` pins anew.
 #
 # **What does `non_blocking=True` do?** It frees only the host, and only if the host's memory is pinned. Kernels behind the copy
 # in the same [[stream]] still wait for it. To copy while the GPU computes takes a second stream (lesson 02b).

@@ -86,8 +86,8 @@ compare(g, "repeat", ways, at=at, repeat=(1, 32))
 # its peak over its bandwidth in FLOP/B, bytes and arithmetic take equally long. Below it a kernel is memory-bound, above it
 # compute-bound.
 #
-# So you can tell the time beforehand: `cost` counts FLOP and bytes, and `predict` takes the longer of the two times. (It knows this
-# operator's own bandwidth, so its time differs a little from the table's.)
+# So you can tell the time beforehand: `cost` counts FLOP and bytes, and `predict` takes the longer of the two times. (It rests
+# on measurements of this operator too, so its time differs a little from the table's.)
 
 # %% tags=["explain"]
 work = cost(torch.mul, array(2**26, "float32"), 1.01)
@@ -127,14 +127,14 @@ display(
 #
 # </details>
 #
-# So count its arrays, read and written. (In place saves memory, but moves the same bytes.)
+# So count the arrays that an operator reads and writes. (Working in place saves memory, but moves the same bytes.)
 #
 # Around 2²² elements they take less time than the memory's bandwidth allows: so small an array fits into the [[L2]] cache, and a
 # benchmark that uses it again and again measures this cache. At the left end a
 # <!-- so unary: at(dtype='float32'); rate = [8 * n / busy(way, elements=n) / sheet('memory_bytes_per_s') for n in
 # (4194304, 67108864) for way in ('copy', 'relu', 'gelu', 'tanh', 'cos')]; [rate[4194304, way] for way in ('copy',
 # 'relu', 'gelu', 'tanh', 'cos')] > 1; [rate[67108864, way] for way in ('copy', 'relu', 'gelu', 'tanh', 'cos')] < 1 -->
-# kernel's start and end take most of the time (lesson 04b).
+# kernel's start and end take most of the time.
 
 # %% [markdown] tags=["explore"]
 # ## Explore: the roofline
@@ -171,8 +171,7 @@ roofline_of("repeat", roofs, at=at, repeat=(1, 2, 4, 8, 16, 32, 64, 128, 256, 51
 #
 # In float32 it has grown on graphics cards; on the others it goes up and down.
 # What moves it most is the unit that computes: on [[tensor core|tensor cores]] (matrix units) a kernel needs many more FLOP per byte.
-# `torch.set_float32_matmul_precision("high")` lets float32 matmuls use them, but rounds their inputs to about three digits, so it is not
-# the default.
+# `torch.set_float32_matmul_precision("high")` lets float32 matmuls use them, but rounds their inputs to about three digits, so it is no default.
 #
 # </details>
 
