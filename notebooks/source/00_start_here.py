@@ -67,12 +67,13 @@ compare(g, "matmul", {"the CPU": "cpu", "the GPU": "synchronized"}, size=1)
 factory()
 
 # %% [markdown] tags=["explain"]
-# One of four things sets a program's pace, its [[regime]]:
+# In each part of a program one of four things sets the pace, its [[regime]]:
 #
 # - **host overhead**: the host takes longer to launch a kernel than the GPU takes to run it;
 # - **memory bandwidth**: reading and writing the bytes takes longer than the arithmetic;
 # - **compute**: the arithmetic takes longer than the bytes;
-# - **under-filled GPU**: too little work is under way at once, so most of the GPU waits.
+# - **under-filled GPU**: too little work is under way at once, so most of the GPU waits: the work is small, or each step needs the
+#   result of the one before.
 
 # %% [markdown] tags=["explain", "yours"]
 # **Your explanation.** At size 1 there is a single multiplication to do. What does the GPU's time consist of? Double-click here and
@@ -81,7 +82,7 @@ factory()
 # %% [markdown] tags=["explain"]
 # <details><summary>Our explanation</summary>
 #
-# Overhead: the host chooses a kernel, launches it, and waits until the GPU reports that it is done. The CPU just calls a function.
+# Fixed costs: the host chooses a kernel, launches it, and waits until the GPU reports that it is done. The CPU just calls a function.
 #
 # </details>
 
@@ -96,13 +97,11 @@ factory()
 # | LIVE | measured on this computer, now |
 # | PREDICTED | calculated, not measured; drawn dashed |
 #
-# *3 GPUs* in a badge: the runs were made on three GPUs of that model, one at a time.
-#
 # How precise is a time? In the table, each time is followed by its [[interval]] within that run, from n samples. *Measured again later, times
-# differ by up to ...*: so far apart were two days, at the line in brackets. Two lines differ for certain only if they are further
+# differ by up to ... (CPU)*: that much the line in brackets changed between two days. Two lines differ for certain only if they are further
 # apart than this.
 #
-# Point at a word with dots below it, such as [[median]], and its meaning appears. `docs/glossary.md` in the repository lists them.
+# Point at a word with dots below it, such as [[median]], and its meaning appears.
 
 # %% [markdown] tags=["explore"]
 # Move the slider of the first figure to the right, and read the bold line above it. From which size on is the GPU faster? What
@@ -110,7 +109,7 @@ factory()
 #
 # <details><summary>Answer, for the recording</summary>
 #
-# Up to size 128 the CPU is faster, from 256 on the GPU (for certain from 512 on). At the left end the GPU's time is overhead, and
+# Up to size 128 the CPU is faster, from 256 on the GPU (for certain from 512 on). At the left end the GPU's time is fixed cost, and
 # <!-- so matmul: faster = latency('gpu') < latency('cpu'); from_on(faster) is 256 to 256; count(faster) ==
 # count(latency('cpu', size=least(256))); from_on(latency('cpu') > 1.9 * latency('gpu')) is 512 to 512;
 # latency('gpu', size=most(128)) > 1.9 * latency('cpu', size=most(128)); flat = latency('gpu', size=most(128)); max(flat) < 1.4 * min(flat) -->
@@ -153,8 +152,7 @@ check("00-queue", finished=...)
 #
 # Here each lesson shows what somebody claimed, whether the measurements agree, and what follows for you. A claim *holds*,
 # *fails*, or is *undecided* if the measurements are not precise enough. *Needed* is what a value must reach for the claim
-# to hold. *Claim written after the data*: its measurements already existed. Here are three claims from
-# later lessons.
+# to hold. *Claim written after the data*: its measurements already existed. The *CPU queue* stands in for a GPU where there is none.
 
 # %% tags=["claims"]
 claims("00", source="recorded:h200")
@@ -162,7 +160,7 @@ claims("00", source="recorded:h200")
 # %% [markdown] tags=["remember"]
 # ## Remember
 #
-# > **Rule.** Leave on the CPU a matrix product that it does in less than about 15 µs: an H200 takes that long for any.
+# > **Rule.** Leave on the CPU a matrix product that it does in less than about 15 µs: an H200 takes at least that long.
 # <!-- so matmul: min(latency('gpu')) is 14.5e-6 to 15.5e-6; latency('cpu', size=[1, 64, 128]) < min(latency('gpu')) -->
 #
 # - A GPU operation is a kernel in a queue: the host launches it and goes on.
@@ -174,7 +172,7 @@ claims("00", source="recorded:h200")
 # %% [markdown] tags=["work"]
 # ## At work
 #
-# Is there a GPU, and does PyTorch use it? (`nvidia-smi` in a terminal shows it, too.)
+# Is there a GPU, and does PyTorch use it?
 #
 # ```python
 # import torch

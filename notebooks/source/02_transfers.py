@@ -70,7 +70,11 @@ compare(g, "transfers", ["up pageable", "up pinned", "device"], nbytes=2**26)
 #
 # **Does pinning pay?** The table shows what it saves: here three quarters of a copy's time. But pinning itself costs time, and pays
 # <!-- so transfers: at(nbytes=67108864); 1 - period('h2d-pinned') / period('h2d-pageable') is 0.74 to 0.78 -->
-# back after (time to pin) / (time saved per copy) copies. So pin a buffer once and use it often.
+# back after (time to pin) / (time saved per copy) copies. So pin a buffer once and use it often; `x.pin_memory().to("cuda")` pins anew.
+#
+# **What does `non_blocking=True` do?** It frees only the host, and only if the host's memory is pinned. Kernels behind the copy
+# in the same [[stream]] still wait for it. To copy while the GPU computes takes a second stream (lesson 02b).
+# <!-- by what copy_(non_blocking=True) does -->
 
 # %% [markdown] tags=["guess"]
 # ## Guess: who has the result first?
@@ -81,7 +85,7 @@ compare(g, "transfers", ["up pageable", "up pinned", "device"], nbytes=2**26)
 # y = y.cpu()
 # ```
 #
-# Against it, the CPU runs the second line alone. *Into an existing array*: the result goes into an array that was written before.
+# For comparison, the CPU runs only the second line. *Into an existing array*: the result goes into an array that was written before.
 # *Pinned*: both arrays are pinned, and used again.
 
 # %% tags=["guess"]
@@ -95,7 +99,7 @@ w = guess("Which has the result first?", options=list(lines))
 
 # %% tags=["run"]
 sines = ["cpu", "with transfers", "kept", "pinned", "without transfers"]
-first = {"cpu": "pinned", "with transfers": "cpu"}
+first = {"with transfers": "cpu", "cpu": "pinned"}
 explore(
     "nested_sine",
     at={"elements": 2**24},
@@ -118,16 +122,13 @@ compare(w, "nested_sine", lines, elements=2**24)
 # At first the operating system only promises the memory of a new array. It maps each page, and fills it with zeros, when the page is
 # first written: a *page fault* per page, for which the copy waits. An existing array has its pages already.
 #
-# So read the lines as steps. From *with transfers* (a new array) to *an existing array* you save the page faults; from there to
-# *pinned* the driver's extra copy; from *pinned* to *without transfers* the link itself.
+# So the lines are steps: *an existing array* saves the page faults, *pinned* also the driver's extra copy, *without transfers* also
+# the link.
 #
 # </details>
 #
-# (The CPU's point at 65536 elements is an outlier.)
-# <!-- so nested_sine: latency('cpu', elements=65536) / latency('cpu', elements=[32768, 100003]) is 500 to 2000 -->
-#
-# A **timeline** shows what ran when: first with a new array, then with an existing one. (It is a run of its own, so its times
-# differ from the figure's.) Between the two copies are the four sines, thin green lines. What would you make faster first?
+# A **timeline** shows what ran when: first with a new array, then with an existing one. (Its run is another than the
+# figure's, and a copy's bar includes its waits.) Between the two copies are the four sines. What would you make faster first?
 #
 # <details><summary>Answer</summary>
 #
@@ -146,12 +147,9 @@ timeline("nested_sine", variants=["gpu-transfers", "gpu-transfers-kept"], at={"e
 #
 # <details><summary>Answer, for the recording</summary>
 #
-# Up to 2¹⁷ bytes a pinned copy takes at most a third longer than the smallest one: that is mostly fixed cost. From 2¹⁹ bytes on it takes
+# Up to 2¹⁷ bytes a pinned copy takes at most a third longer than the smallest one: that is mostly fixed cost.
 # <!-- so transfers: [max(latency(way, nbytes=most(131072))) / latency(way, nbytes=1024) for way in ('h2d-pinned',
 # 'd2h-pinned')] < 4 / 3 -->
-# twice as long and more.
-# <!-- so transfers: [min(latency(way, nbytes=least(524288))) / latency(way, nbytes=1024) for way in ('h2d-pinned',
-# 'd2h-pinned')] >= 2 -->
 #
 # </details>
 
@@ -218,13 +216,13 @@ claims("02")
 # %% [markdown] tags=["work"]
 # ## At work
 #
-# Pin once, copy without waiting, wait once. (A `DataLoader` does it with `pin_memory=True`.)
+# Pin once, copy without waiting, wait once. (A `DataLoader` pins with `pin_memory=True`.)
 #
 # ```python
 # import torch
 # gpu = torch.cuda.is_available()  # without one nothing is pinned, and x is there already
 # x, y = torch.randn(2**24, pin_memory=gpu), torch.empty(2**24, pin_memory=gpu)
-# there = x.to("cuda" if gpu else "cpu", non_blocking=True)  # returns at once
+# there = x.to("cuda" if gpu else "cpu", non_blocking=True)  # returns at once, because x is pinned
 # y.copy_(there.sin(), non_blocking=True)
 # if gpu:
 #     torch.cuda.synchronize()  # before y is read

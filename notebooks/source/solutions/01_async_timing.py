@@ -58,8 +58,8 @@ check("01-timer", timer=timer)
 # 3. *Synchronising after each call makes a timer right, and no sync is always the worst one.* For a small operation the ranking
 #    surprises: a timer that waits counts the launch and the report of the end with the work. Each timer is true of something; ask of what.
 #
-# A fourth one, about the first call: *the kernel is compiled when it is first used.* For torch's own kernels, compare the first kernel
-# with the driver's compiler switched off, and with all modules loaded beforehand.
+# A fourth one, about the first call: *the kernel is compiled when it is first used.* torch's own kernels are loaded: compare the first
+# kernel with the line *all loaded before*.
 #
 # **Answers**
 #
