@@ -193,11 +193,11 @@ def minutes(source: Path) -> float:
 
 def by_part(notebook: Any) -> dict[str, float]:
     """The minutes of each part: 90 words of prose a minute, 2 a figure, 0.75 a term, 12 the exercise, 4 the claims."""
-    spent, known = {"to guess and explore": 0.0, "for your turn": 12.0, "to close": 4.0}, set[str]()
+    spent, known = {"to explore": 0.0, "for your turn": 12.0, "to close": 4.0}, set[str]()
     for cell in notebook.cells:
         if cell.source.startswith("## More: "):
             continue
-        part = next((PARTS[tag] for tag in cell.metadata.get("tags", []) if tag in PARTS), "to guess and explore")
+        part = next((PARTS[tag] for tag in cell.metadata.get("tags", []) if tag in PARTS), "to explore")
         if cell.cell_type == "code":
             called = [node.func for node in ast.walk(ast.parse(cell.source)) if isinstance(node, ast.Call)]
             spent[part] += 2 * sum(getattr(each, "id", "") in FIGURES for each in called)
@@ -213,8 +213,8 @@ def _minutes_said(notebook: Any, told: int) -> str:
     """A lesson's minutes by its parts, which together are those that the course's map says."""
     spent = by_part(notebook)
     shares = {part: round(each * told / sum(spent.values())) for part, each in spent.items()}
-    shares["to guess and explore"] += told - sum(shares.values())
-    return f"About {told} minutes: {', '.join(f'{each} {part}' for part, each in shares.items())}."
+    shares["to explore"] += told - sum(shares.values())
+    return f"{told} minutes: {', '.join(f'{each} {part}' for part, each in shares.items())}."
 
 
 def _told(source: Path, head: dict[str, str]) -> dict[str, str]:
