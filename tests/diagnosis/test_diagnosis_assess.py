@@ -162,8 +162,8 @@ def test_unknown_is_where_more_than_half_of_the_work_is(unknown: float, regime: 
 # -- the lesson's table ------------------------------------------------------------------------------------------------
 
 LESSON = "notebooks/source/10_diagnose_your_model.py"
-NEAR = promised(LESSON, r"goes by this lesson's table \(near: from (two fifths) on;")
-ALONE = promised(LESSON, r"with one thread of a CPU, # from (a tenth)\)")
+NEAR = SHARE
+ALONE = NEAR / (1 + promised("docs/diagnosis.md", r"with one to (three) threads, less than so many tenths"))
 SEEN: dict[str, tuple[OperatorCost, float, float]] = {
     "the GPU is idle between kernels; a larger size takes as long": (PRODUCT, 1.0, 10.0),
     "near the peak bandwidth, far below the peak FLOP/s": (ADD, NEAR + 0.01, 1.0),
