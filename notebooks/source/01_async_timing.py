@@ -53,7 +53,7 @@ compare(g, "matmul", ["unsynchronized", "synchronized"], size=2048)
 # <details><summary>Our explanation</summary>
 #
 # The call is [[asynchronous]]. `a @ b` only puts a [[kernel launch]] into the GPU's queue, its [[stream]], and returns. On an H200 this
-# takes 7 to 13 µs, for a small matrix as for a large one.
+# takes about ten microseconds, for a small matrix as for a large one.
 # <!-- so matmul: launch = host('gpu', size=most(16384)); launch is 6.5e-6 to 13.5e-6; last(keys(launch)) is 16384 to
 # 16384 -->
 #

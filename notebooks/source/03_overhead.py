@@ -166,7 +166,7 @@ display(
 # - Little idle time, and about the same bytes: the weights set the pace.
 # - Otherwise: an under-filled GPU.
 #
-# Below, first eight small operators in a row, then a batch of 16 times 4096 × 4096 weights. (The time *falls*: for 32 the
+# Below, first eight small operators in a row, then 16 rows on 4096 × 4096 weights. (The time *falls*: for 32 the
 # library has a faster kernel.) For your own model: `scaling_test(make)`, where `make(batch)` returns a function to time.
 
 # %% tags=["explore"]
@@ -179,7 +179,7 @@ display(scaling_test("scaling", 1, variant="chain"), scaling_test("scaling", 16,
 # 4.2 TB/s moves 210 MB: with 8 bytes (read and written) for each, 26 million elements.
 # <!-- so run_ahead: 10 * 5e-6 * 4.2e12 / 8 is 25.5e6 to 26.5e6 -->
 #
-# Now *calculate*: the launch costs the same. The kernel takes 1 µs to start, and then moves 8 bytes per element at 4.2 TB/s. From how
+# Now *calculate*: the launch again costs 5 µs. The kernel takes 1 µs to start, and then moves 8 bytes per element at 4.2 TB/s. From how
 # many elements on does the GPU no longer wait for the host?
 
 # %% tags=["your-turn", "exercise:03-ahead", "calculates"]

@@ -181,9 +181,9 @@ explore(
 # %% [markdown] tags=["your-turn"]
 # ## Your turn: the small part of the FLOP
 #
-# A transformer layer has width 1024 and processes 8192 tokens in bfloat16. Its matmuls (without attention's own): four
-# multiply (tokens × 1024) by (1024 × 1024), one goes to 4096 features and one back. The rest: two layer norms, two additions, and a
-# GELU on the 4096 features. Each is a kernel that reads its inputs and writes its result once. *Calculate* the matmuls' FLOP, the
+# A transformer layer has width 1024 and processes 8192 tokens in bfloat16. Its matmuls (a product of (a × b) by (b × c) takes 2abc
+# FLOP; without attention's own): four multiply (tokens × 1024) by (1024 × 1024), one goes to 4096 features and one back. The rest:
+# two layer norms, two additions, and a GELU on the 4096 features. Each is a kernel that reads its inputs and writes its result once. *Calculate* the matmuls' FLOP, the
 # rest's bytes, and the rest's share of the time at 660 TFLOP/s and 4.2 TB/s.
 
 # %% tags=["your-turn", "exercise:05-transformer", "calculates"]

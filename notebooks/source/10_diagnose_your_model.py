@@ -185,7 +185,7 @@ explore(
 # ## Your turn: how far from the peak?
 #
 # Suppose a training step of a block of width w = 1024 on 8192 tokens takes 2.1 ms, its matmuls 0.83 ms. The datasheet has 990 TFLOP/s.
-# The block's weights are 12 w² numbers. *Calculate* the FLOP of its matmuls, forward and twice that backward; the share of the
+# The block's weights are 12 w² numbers, and each takes a multiplication and an addition per token. *Calculate* the FLOP of its matmuls, forward and twice that backward; the share of the
 # peak that the step reaches, from 0 to 1; and how many times as fast the step would be if only its matmuls remained.
 
 # %% tags=["your-turn", "exercise:10-peak", "calculates"]

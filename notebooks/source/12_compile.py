@@ -190,8 +190,8 @@ check("12-payback", steps=..., lost_s=...)
 # %% [markdown] tags=["your-turn"]
 # ## More: one graph
 #
-# `step` scales numbers back if their root mean square is above 1. It is right, but `torch.compile` makes several graphs of it. *Fix* it until
-# one is left, then write `step=step`.
+# `step` scales numbers back if their root mean square is above 1, and prints. The print may go. `step` is right, but `torch.compile`
+# makes several graphs of it. *Fix* it until one is left, then write `step=step`.
 
 
 # %% tags=["your-turn", "exercise:12-fullgraph", "makes"]
