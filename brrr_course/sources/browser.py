@@ -72,7 +72,8 @@ def keep(found: Mapping[str, Any], into: Path | None = None) -> Path:
             shutil.copytree(first, root / SLUG)
     except (KeyError, TypeError, ValueError, RecordingError) as wrong:
         raise ArgumentError("keep", "found", str(wrong), "what `measure` in yours.js returns") from wrong
-    offer(root)
+    if into is None:
+        offer(root)
     for send in when_kept:
         send(peaks_of(found))
     return root / SLUG

@@ -114,7 +114,7 @@ compare(w, "nested_sine", lines, elements=2**24)
 
 # %% [markdown] tags=["explain", "yours"]
 # **Your explanation.** `y.cpu()` makes a new array each time. Why can that cost more time than its bytes need on the link?
-# Double-click here and write two sentences.
+# Write two sentences.
 
 # %% [markdown] tags=["explain"]
 # <details><summary>Our explanation</summary>

@@ -53,7 +53,7 @@ display(
 )
 
 # %% [markdown] tags=["explain", "yours"]
-# **Your explanation.** Three streams, and no gain: what waits for what? Double-click here and write two sentences.
+# **Your explanation.** Three streams, and no gain: what waits for what? Write two sentences.
 
 # %% [markdown] tags=["explain"]
 # <details><summary>Our explanation</summary>

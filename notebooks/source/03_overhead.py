@@ -101,7 +101,7 @@ compare(r, "host_cost", rungs, elements=1024, operators=1)
 
 # %% [markdown] tags=["explain", "yours"]
 # **Your explanation.** The host can launch the next operation while the GPU works on the last one. When is the overhead hidden, and
-# when is the GPU idle? Double-click here and write two sentences.
+# when is the GPU idle? Write two sentences.
 
 # %% [markdown] tags=["explain"]
 # <details><summary>Our explanation</summary>

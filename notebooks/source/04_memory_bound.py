@@ -57,8 +57,7 @@ explore("repeat", at=at, lines=ways, unlock=g, versus={"repeat": 1}, predict=Tru
 compare(g, "repeat", ways, at=at, repeat=(1, 32))
 
 # %% [markdown] tags=["explain", "yours"]
-# **Your explanation.** The three lines are flat, and then rise. What sets the time in each part? Double-click here and write two
-# sentences.
+# **Your explanation.** The three lines are flat, and then rise. What sets the time in each part? Write two sentences.
 
 # %% [markdown] tags=["explain"]
 # <details><summary>Our explanation</summary>

@@ -49,7 +49,7 @@ explore("occupancy", at={"blocks": 132}, lines=lines, show="rate", unlock=g, ver
 compare(g, "occupancy", ["one load", "eight loads"], blocks=(1, 132))
 
 # %% [markdown] tags=["explain", "yours"]
-# **Your explanation.** 132 blocks, hardly more time: why? Double-click here and write two sentences.
+# **Your explanation.** 132 blocks, hardly more time: why? Write two sentences.
 
 # %% [markdown] tags=["explain"]
 # <details><summary>Our explanation</summary>

@@ -108,7 +108,7 @@ compare(w, "pseudo_linear", speedups, of="speed-up", at=wide)
 
 # %% [markdown] tags=["explain", "yours"]
 # **Your explanation.** The curves rise, and stay far below the width. What limits each of the two layers at the right end?
-# Double-click here and write two sentences.
+# Write two sentences.
 
 # %% [markdown] tags=["explain"]
 # <details><summary>Our explanation</summary>

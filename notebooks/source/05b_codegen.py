@@ -66,7 +66,7 @@ ways = ["eager", "checkpoint", "compile saved", "compile"]
 display(compare(g, "remat", recomputed, of="speed-up", at=at), compare(g, "remat", ways, of="memory", at=at))
 
 # %% [markdown] tags=["explain", "yours"]
-# **Your explanation.** It computes more, and takes less time. How? Double-click here and write two sentences.
+# **Your explanation.** It computes more, and takes less time. How? Write two sentences.
 
 # %% [markdown] tags=["explain"]
 # <details><summary>Our explanation</summary>

@@ -62,7 +62,7 @@ compare(r, "mlp", ways, at=at)
 
 # %% [markdown] tags=["explain", "yours"]
 # **Your explanation.** *module*, *functional*, *script* and *graph* run the same kernels. What does the graph save?
-# Double-click here and write two sentences.
+# Write two sentences.
 
 # %% [markdown] tags=["explain"]
 # <details><summary>Our explanation</summary>

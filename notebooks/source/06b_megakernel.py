@@ -58,7 +58,7 @@ explore(
 compare(g, "mlp", fewer, of="speed-up", at=at)
 
 # %% [markdown] tags=["explain", "yours"]
-# **Your explanation.** In the graph, too, the host runs ahead. What does one kernel still save? Double-click here and write two sentences.
+# **Your explanation.** In the graph, too, the host runs ahead. What does one kernel still save? Write two sentences.
 
 # %% [markdown] tags=["explain"]
 # <details><summary>Our explanation</summary>

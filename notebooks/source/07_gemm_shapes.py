@@ -50,7 +50,7 @@ explore(
 compare(g, "gemm", ["nn"], at=at, columns=(1, 32))
 
 # %% [markdown] tags=["explain", "yours"]
-# **Your explanation.** Why do 32 samples take far less than 32 single ones? Double-click here and write two sentences.
+# **Your explanation.** Why do 32 samples take far less than 32 single ones? Write two sentences.
 
 # %% [markdown] tags=["explain"]
 # <details><summary>Our explanation</summary>

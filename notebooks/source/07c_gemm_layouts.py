@@ -51,8 +51,7 @@ explore(
 compare(g, "gemm", ["nn"], at=where, columns=(1024, 1025))
 
 # %% [markdown] tags=["explain", "yours"]
-# **Your explanation.** `x` lies in memory row by row. Where do its rows begin if each has 1025 numbers of two bytes? Double-click here and
-# write two sentences.
+# **Your explanation.** `x` lies in memory row by row. Where do its rows begin if each has 1025 numbers of two bytes? Write two sentences.
 
 # %% [markdown] tags=["explain"]
 # <details><summary>Our explanation</summary>

@@ -69,7 +69,7 @@ gains = {"graph": "naive", "inputs": "naive", "wavefront": "naive", "cudnn": "na
 compare(g, "rnn_ladder", gains, of="speed-up", at=at)
 
 # %% [markdown] tags=["explain", "yours"]
-# **Your explanation.** The FLOP are the same on every rung. What is gained from one to the next? Double-click here and write two sentences.
+# **Your explanation.** The FLOP are the same on every rung. What is gained from one to the next? Write two sentences.
 
 # %% [markdown] tags=["explain"]
 # <details><summary>Our explanation</summary>

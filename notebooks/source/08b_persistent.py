@@ -55,7 +55,7 @@ display(
 )
 
 # %% [markdown] tags=["explain", "yours"]
-# **Your explanation.** The same FLOP, the same weights, one launch: what does a step no longer do? Double-click here and write two sentences.
+# **Your explanation.** The same FLOP, the same weights, one launch: what does a step no longer do? Write two sentences.
 
 # %% [markdown] tags=["explain"]
 # <details><summary>Our explanation</summary>

@@ -48,8 +48,7 @@ drawing("strassen-errors", unlock=g)
 compare(g, "strassen", of="error", level=2)
 
 # %% [markdown] tags=["explain", "yours"]
-# **Your explanation.** In the table, where do two levels gain the least time, and where does the error grow most? Why? Double-click here and
-# write two sentences.
+# **Your explanation.** In the table, where do two levels gain the least time, and where does the error grow most? Why? Write two sentences.
 
 # %% [markdown] tags=["explain"]
 # <details><summary>Our explanation</summary>

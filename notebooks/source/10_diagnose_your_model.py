@@ -43,7 +43,7 @@ g = guess("The matmuls reach ... times as many FLOP per second as the layer norm
 compare(g, "block", of="classes")
 
 # %% [markdown] tags=["explain", "yours"]
-# **Your explanation.** Why is a thousandth of the FLOP not a thousandth of the time? Double-click here and write two sentences.
+# **Your explanation.** Why is a thousandth of the FLOP not a thousandth of the time? Write two sentences.
 
 # %% [markdown] tags=["explain"]
 # <details><summary>Our explanation</summary>
@@ -113,7 +113,7 @@ explore(
 # | the GPU is idle between steps | the data | one batch that is already on the GPU is faster | `DataLoader` with `num_workers`, `pin_memory` |
 # | near the peak bandwidth, far below the peak FLOP/s | [[memory-bound]] | half the bytes are faster | `torch.compile`, bfloat16, `scaled_dot_product_attention` |
 # | far below both, but the GPU is busy | under-filled | a doubled batch is free; else compute | larger batch, fewer and larger kernels |
-# | near the peak FLOP/s of its type | [[compute-bound]] | only fewer FLOP are faster | tensor cores: bfloat16, `set_float32_matmul_precision` |
+# | near the peak FLOP/s of its type | [[compute-bound]] | fewer or faster FLOP help | tensor cores: bfloat16, `set_float32_matmul_precision` |
 #
 # A skinny matmul passes the test of *under-filled* too, so test memory first. A `DataLoader` works beside the GPU: the longer one sets the
 # pace.

@@ -50,7 +50,7 @@ display(
 )
 
 # %% [markdown] tags=["explain", "yours"]
-# **Your explanation.** Why does the matmul gain more than the copy? Double-click here and write two sentences.
+# **Your explanation.** Why does the matmul gain more than the copy? Write two sentences.
 
 # %% [markdown] tags=["explain"]
 # <details><summary>Our explanation</summary>

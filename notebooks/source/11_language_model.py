@@ -45,7 +45,7 @@ compare(g, "decode", ["eager", "compile", "graph", "compile graph"], **one)
 
 # %% [markdown] tags=["explain", "yours"]
 # **Your explanation.** The four ways read the same weights. Which time does a [[CUDA Graph]] save, and which does the compiler save on top?
-# Double-click here and write two sentences.
+# Write two sentences.
 
 # %% [markdown] tags=["explain"]
 # <details><summary>Our explanation</summary>
@@ -55,7 +55,7 @@ compare(g, "decode", ["eager", "compile", "graph", "compile graph"], **one)
 # the step is [[overhead-bound]].
 #
 # A CUDA Graph launches them together. Many are short: norms, rotations, additions and copies between the matmuls. They
-# leave the GPU *under-filled*. The compiler fuses these, and leaves fewer than half as many kernels. Of that time,
+# leave the GPU *under-filled*. The compiler fuses these, and leaves fewer than half as many kernels. Of that step's time,
 # <!-- so decode: at(batch=1, context=2048); kernels('compile-graph') < kernels('graph') / 2; host('eager') > 5 * busy('to-latency') -->
 # reading the weights at the full bandwidth would take two fifths.
 # <!-- so decode: token = (bytes('graph', batch=1, context=8192) - bytes('graph', batch=1, context=2048)) / 6144;
@@ -81,7 +81,9 @@ compare(g, "decode", ["eager", "compile", "graph", "compile graph"], **one)
 #
 # Writing token by token is called [[decode]]. Its matmuls have one row for each reader: a weight is read once, and used once for each
 # reader. With few readers these matmuls are [[memory-bound]], even where the step is not. So weights in 8 or 4 bits can help decode, if one
-# kernel unpacks and multiplies; not a long prompt, whose arithmetic stays ([13](13_fewer_bits.ipynb)).
+# kernel unpacks and multiplies; not a long prompt, whose arithmetic stays ([13](13_fewer_bits.ipynb)). Widened
+# by a kernel of its own, an int8 weight moves as 5 bytes, not 2: slower, unless the model fits no other way.
+# <!-- by arithmetic: 1 byte read, 2 written, 2 read again -->
 #
 # With 256 readers of 2048 tokens each, memory is the largest of the GPU's parts: their keys and values are seven times the bytes of the weights.
 # <!-- so decode: memory = [busy('to-memory', batch=n, context=at) - busy('to-compute', batch=n, context=at) for n, at
@@ -153,7 +155,8 @@ compare(w, "decode", ["graph", "eager"], context=2048, batch=(1, 32))
 # Attention compares N tokens with N: a matrix of N × N numbers, which `scaled_dot_product_attention` keeps out of memory. For short
 # prompts that gains little: attention has about N / (6 · width) of the other matmuls' FLOP. Use `is_causal=True`: your own mask may exclude the
 # <!-- by arithmetic: 4 N w of 24 w² for each token, in a block with four times as many features -->
-# fastest kernel. In decode one token asks: no N × N, the cost is reading the cache.
+# fastest kernel. In decode one token asks: no N × N, the cost is reading the cache. Its
+# backward pass calculates the scores again: quicker than reading them.
 # <!-- by what scaled_dot_product_attention's fused kernels do -->
 
 # %% tags=["explore"]
@@ -195,7 +198,7 @@ claims("11")
 # %% [markdown] tags=["remember"]
 # ## Remember
 #
-# > **Rule.** Read a prompt in pieces of 128 tokens or more: on an H200, a 1B model takes at most a fifth longer for them than for one.
+# > **Rule.** Read a prompt in pieces of at least 128 tokens: on an H200, a 1B model takes at most a fifth longer for 128 than for one.
 # <!-- so prefill: period('graph', tokens=most(128)) / period('graph', tokens=1) <= 1.2 -->
 #
 # - One model has every regime: decode for one reader is overhead-bound in eager mode and mostly under-filled in a graph, with many

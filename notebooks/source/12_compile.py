@@ -51,7 +51,7 @@ explore(
 compare(g, "compiled", of="payback", at=small)
 
 # %% [markdown] tags=["explain", "yours"]
-# **Your explanation.** Move both sliders. Which programs gain, and which become slower? Double-click here and write two sentences.
+# **Your explanation.** Move both sliders. Which programs gain, and which become slower? Write two sentences.
 
 # %% [markdown] tags=["explain"]
 # <details><summary>Our explanation</summary>

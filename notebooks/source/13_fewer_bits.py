@@ -59,7 +59,7 @@ compare(g, "bits", {"int4": "bf16", "fp8": "bf16", "bf16": "float32"}, of="speed
 
 # %% [markdown] tags=["explain", "yours"]
 # **Your explanation.** int4 weights have about a quarter of bf16's bytes. Why does the layer take more than a quarter of the time?
-# Double-click here and write two sentences.
+# Write two sentences.
 
 # %% [markdown] tags=["explain"]
 # <details><summary>Our explanation</summary>

@@ -54,7 +54,7 @@ explore(
 compare(g, "bits", {"tf32": "float32", "bf16": "float32"}, of="speed-up", at=many)
 
 # %% [markdown] tags=["explain", "yours"]
-# **Your explanation.** Move *tokens* to one. Why does TF32 gain nothing there, and bf16 much? Double-click here and write two sentences.
+# **Your explanation.** Move *tokens* to one. Why does TF32 gain nothing there, and bf16 much? Write two sentences.
 
 # %% [markdown] tags=["explain"]
 # <details><summary>Our explanation</summary>

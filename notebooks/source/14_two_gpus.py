@@ -53,7 +53,7 @@ explore(
 compare(g, "collective", ["all reduce"], nbytes=(8, 2**21))
 
 # %% [markdown] tags=["explain", "yours"]
-# **Your explanation.** Why is the line flat for so long? Does link, GPU or host take this time? Double-click here and write two sentences.
+# **Your explanation.** Why is the line flat for so long? Does link, GPU or host take this time? Write two sentences.
 
 # %% [markdown] tags=["explain"]
 # <details><summary>Our explanation</summary>
@@ -124,6 +124,7 @@ compare(w, "data_parallel", {"buckets": "one", "flat": "one", "alone": "one"}, o
 #    sets the pace. Each layer still reads its weights ([[memory-bound]]).
 # <!-- so data_parallel: at(network='MLP', batch=32, bucket=25); period('alone') > 0.95 * period('one'); host('one') >
 # 0.95 * period('one'); period('one') > 3 * busy('one') -->
+#    A `DataLoader`'s batch is a GPU's own: with a `DistributedSampler` each makes half the steps, so compare samples a second.
 # 2. **The exchange** (*all at once* against *no exchange*) moves the gradients, however few the samples. *Overlapping* adds host work.
 # <!-- by definition: each weight has one gradient -->
 # <!-- so data_parallel: at(network='MLP', batch=32, bucket=25); period('flat') < period('buckets') -->
