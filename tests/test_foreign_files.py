@@ -196,7 +196,7 @@ def played(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, own_environment: Non
     class Pool:
         def __init__(self, *_: object) -> None: ...
         def __enter__(self) -> Any:
-            return SimpleNamespace(map=map)
+            return SimpleNamespace(map=map, submit=lambda _: SimpleNamespace(result=lambda: "<p>why</p>"))
 
         def __exit__(self, *_: object) -> None: ...
 

@@ -81,7 +81,7 @@ def _diagnosed(argv: Sequence[str]) -> int:
         before = cpu_seconds()
         if is_script:
             code, ended = run_script(options, arguments, path)
-        flags = (BUSY,) * crowded(before, cpu_seconds())
+        flags = (BUSY,) * (is_script and crowded(before, cpu_seconds()))
         here = cpu_here() if is_script and is_cpu(default_device_kind()) else None  # a GPU is named in its trace
         found = diagnose_trace(path, options.device or here)
         found = replace(found, flags=flags) if flags else found

@@ -19,7 +19,7 @@ YOURS = {
 def test_what_a_browser_measures_has_the_names_that_figures_look_for() -> None:
     script = NOTEBOOKS.parent / "brrr_course" / "view" / "drawn" / "yours.js"
     variants = (each for name in NAMES for each in experiment(name).variants if each.device == "webgpu")
-    assert {each.name for each in variants} <= {*re.findall('variant: "([^"]+)"', script.read_text("utf-8"))}
+    assert {each.name for each in variants} <= {*re.findall('"(webgpu[^"]*)"', script.read_text("utf-8"))}
 
 
 @pytest.mark.browser
