@@ -136,7 +136,7 @@ compare(w, "gemm", ["nn"], at=at, columns=(128, 129))
 #
 # <details><summary>Answer</summary>
 #
-# From 1024 on. With fewer columns, large tiles are too few to fill the GPU.
+# From 1024 on. With fewer columns, large tiles may be too few to fill the GPU.
 # <!-- so gemm: at(size=2048, dtype='float32'); [flop('nn', columns=n) / span('nn', columns=n) / (flop('nn',
 # columns=4096) / span('nn', columns=4096)) for n in (1024, 2048)] > 0.9; [flop('nn', columns=n) / span('nn', columns=n) /
 # (flop('nn', columns=4096) / span('nn', columns=4096)) for n in (128, 256, 512)] < 0.9 -->
