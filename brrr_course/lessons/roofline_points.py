@@ -189,9 +189,10 @@ class Roofline(Shown):
 
     def _yours(self, values: Sequence[Value]) -> Data:
         """What a browser draws beside an only line: what it has measured in its place, of whatever size, as a rate."""
-        told = [[line.variant, line.field, "kernel", "your GPU", "your GPU"] for line in self.experiment.lines
-                if [each.name for each in self._spots] == [line.stands_in_for]
-                and self.experiment.variant(line.variant).device == "webgpu"]  # fmt: skip
+        names = [each.name for each in self._spots] if len(self._spots) == 1 else []
+        told = [
+            [line.variant, line.field, "kernel", "your GPU", "your GPU"] for line in self.experiment.in_browser(names)
+        ]
         made = {"at": {}, "values": {self.axis.name: list(values)}, "per": "flop", "lines": told}
         return {"yours": made} if told else {}
 

@@ -154,7 +154,7 @@ class Variant:
 
     @classmethod
     def twin(cls, of: str, device: DeviceKind, label: str, **told: Any) -> Variant:
-        """What does on a CPU, a CPU queue or in a browser what the variant of that name does, and stands in for it.
+        """What does on a CPU, or on the CPU queue, what the variant of that name does, and stands in for its line.
 
         >>> Variant.twin("fused-mul", "cpu-queue", "in one pass").its_line("busy_s").name
         'queue fused mul'
@@ -162,8 +162,7 @@ class Variant:
         `told` are further fields of it; `implementation` and `stands_in_for` only where the name does not tell them.
         """
         usual = {"implementation": of, "stands_in_for": of.replace("-", " ")}
-        usual |= {"timer": "browser"} if device == "webgpu" else {}
-        return cls(f"{'queue' if is_queue(device) else device}-{of}", label, device, **{**usual, **told})
+        return cls(f"{'queue' if is_queue(device) else 'cpu'}-{of}", label, device, **{**usual, **told})
 
     @property
     def on_gpu(self) -> bool:
@@ -481,6 +480,10 @@ class Experiment:
         """The line of that name, and the one that stands in for it where there is no GPU."""
         found = [each for each in self.lines if name in (each.name, each.stands_in_for)]
         return tuple(sorted(found, key=lambda each: each.name != name))
+
+    def in_browser(self, names: Collection[str]) -> list[Line]:
+        """The lines of what a browser measures of its reader's GPU that stand beside any of these."""
+        return [x for x in self.lines if x.stands_in_for in names and self.variant(x.variant).device == "webgpu"]
 
     def stands_for(self, variant: str) -> tuple[str, ...]:
         """The variants for which this one stands in where there is no GPU."""

@@ -164,9 +164,8 @@ def _yours(scene: Scene, names: Sequence[str]) -> Data:
 
     Times stand on the axis as they are, and the experiment's own rate is the amount over them.
     """
-    shows, here, rate = scene.view.shows, [line.name for line in scene.lines], scene.experiment.rate
-    found = [line for line in scene.experiment.lines if line.stands_in_for in here
-             and scene.experiment.variant(line.variant).device == "webgpu"]  # fmt: skip
+    shows, rate = scene.view.shows, scene.experiment.rate
+    found = scene.experiment.in_browser([line.name for line in scene.lines])
     if not found or not _over_x(scene) or shows not in ("time", "rate"):
         return {}
     lines = [[each.variant, each.field, each.stands_in_for, words.brief(each.label), each.label] for each in found]

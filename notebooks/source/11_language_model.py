@@ -81,9 +81,9 @@ compare(g, "decode", ["eager", "compile", "graph", "compile graph"], **one)
 #
 # Writing token by token is called [[decode]]. Its matmuls have one row for each reader: a weight is read once, and used once for each
 # reader. With few readers these matmuls are [[memory-bound]], even where the step is not. So weights in 8 or 4 bits can help decode, if one
-# kernel unpacks and multiplies; not a long prompt, whose arithmetic stays ([13](13_fewer_bits.ipynb)). Widened
-# by a kernel of its own, an int8 weight moves as 5 bytes, not 2: slower, unless the model fits no other way.
-# <!-- by arithmetic: 1 byte read, 2 written, 2 read again -->
+# kernel unpacks and multiplies; not a long prompt, whose arithmetic stays ([13](13_fewer_bits.ipynb)). Where a
+# separate kernel widens int8 first, each weight moves 5 bytes in place of 2: slower, but the model may fit only so.
+# <!-- so bits: at(tokens=1, inputs='ordinary'); busy('int8-widened') > 1.5 * busy('bf16') -->
 #
 # With 256 readers of 2048 tokens each, memory is the largest of the GPU's parts: their keys and values are seven times the bytes of the weights.
 # <!-- so decode: memory = [busy('to-memory', batch=n, context=at) - busy('to-compute', batch=n, context=at) for n, at
@@ -155,8 +155,8 @@ compare(w, "decode", ["graph", "eager"], context=2048, batch=(1, 32))
 # Attention compares N tokens with N: a matrix of N × N numbers, which `scaled_dot_product_attention` keeps out of memory. For short
 # prompts that gains little: attention has about N / (6 · width) of the other matmuls' FLOP. Use `is_causal=True`: your own mask may exclude the
 # <!-- by arithmetic: 4 N w of 24 w² for each token, in a block with four times as many features -->
-# fastest kernel. In decode one token asks: no N × N, the cost is reading the cache. Its
-# backward pass calculates the scores again: quicker than reading them.
+# fastest kernel. In decode one token asks: no N × N, the cost is reading the cache. In
+# training, its backward pass calculates the scores again instead of storing them.
 # <!-- by what scaled_dot_product_attention's fused kernels do -->
 
 # %% tags=["explore"]
