@@ -66,7 +66,7 @@ def test_each_kernel_is_right_where_its_size_is_no_multiple_of_a_workgroup_s(mea
 
 
 def test_a_wrong_result_is_left_out_and_told(measure: Any) -> None:
-    words = [("fma(v", "fma(x[0]"), ("sum +=", "sum ="), ("x, sums[3]", "x, sums[2]"), ("v += r[i]", "v += nothing")]
+    words = [("fma(v", "fma(x[0]"), ("sum +=", "sum ="), ("x, sums[3]", "x, sums[2]"), ("v += r;", "v += nothing;")]
     code = "code" + "".join(f".replaceAll{each}" for each in words)
     broken = f"gpu: on(() => around(device, 'createShaderModule', (make, {{code}}) => make({{code: {code}}})))"
     found = measure(f"{broken}, sizes: sized({{matmul: [64], repeat: [2]}})")
