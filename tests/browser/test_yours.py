@@ -178,6 +178,7 @@ def test_where_a_page_may_not_copy_a_reader_does(forgetful: Any) -> None:
 
 def test_what_was_measured_and_sent_is_a_line_of_the_table(forgetful: Any, tmp_path: Path) -> None:
     own, sent, table = offered(forgetful), tmp_path / "sent.json", tmp_path / "laptops.csv"
+    table.write_text(",".join(laptops.COLUMNS) + "\n", "utf-8")
     own.get_by_role("button").click()
     own.get_by_text("%, fusion").wait_for()
     own.get_by_role("button", name="Stop").click()

@@ -108,25 +108,16 @@ def test_the_page_of_devices_is_what_the_recordings_say_now() -> None:
 
 
 def test_readers_own_gpus_stand_there_with_their_units_or_that_nobody_has_sent_one(tmp_path: Path) -> None:
-    table, figures = tmp_path / "laptops.csv", {*laptops.FIGURES} - {"copy_bytes_per_s"}
+    table, of = tmp_path / "laptops.csv", {"vendor": "apple", "model": "Air", "browser": "Safari", "date": "2026-01-31"}
     table.write_text(",".join(laptops.COLUMNS) + "\n", "utf-8")
     assert build.laptops(table) == ["Nobody has sent one yet."] and build.HEADINGS.keys() == laptops.FIGURES.keys()
-    line = {"vendor": "apple", "model": "Air", "browser": "Safari 26", "date": "2026-01-31", "tick_s": "0.001"}
-    line |= {
-        f"{name}{end}": value for name in figures for end, value in zip(laptops.ENDS, ("3", "2", "4"), strict=True)
-    }
-    line |= {f"{name}_at": "64" for name in laptops.LARGEST}
-    line |= {f"flop_per_s{end}": f"{value}e12" for end, value in zip(laptops.ENDS, (3, 2, 4), strict=True)}
-    line |= {f"matmul_flop_per_s{end}": f"{value}e11" for end, value in zip(laptops.ENDS, (2.15, 2, 4), strict=True)}
+    matmul = zip((*laptops.ENDS, "_at"), ("2.15e11", "2e11", "4e11", "64"), strict=True)
     with table.open("a", encoding="utf-8") as file:
+        line = of | {"tick_s": "0.001"} | {f"matmul_flop_per_s{end}": value for end, value in matmul}
         csv.DictWriter(file, laptops.COLUMNS).writerow(line)
-    head, _, told = ([cell.strip() for cell in each.strip("|").split("|")] for each in build.laptops(table))
-    assert dict(zip(head, told, strict=True)) == {
-        "GPU": "apple, Air", "browser": "Safari 26", "day": "2026-01-31", "copies": "not measured",
-        "FMAs": "3 TFLOP/s (2 TFLOP/s to 4 TFLOP/s), at 64", "a launch alone": "3 s (2 s to 4 s)",
-        "among many": "3 s (2 s to 4 s)", "gain by fusion": "3x (2x to 4x), at 64",
-        "matmul": "215 GFLOP/s (200 GFLOP/s to 400 GFLOP/s), at 64", "the clock's step": "1 ms",
-    }  # fmt: skip
+    head, _, told = build.laptops(table)
+    assert told.startswith("| apple, Air | Safari | 2026-01-31 | not measured |") and head.count("|") == told.count("|")
+    assert told.endswith(" | 215 GFLOP/s (200 GFLOP/s to 400 GFLOP/s), at 64 | 1 ms |") and "| matmul |" in head
 
 
 def test_a_claim_that_turns_is_told_with_its_reason(monkeypatch: pytest.MonkeyPatch) -> None:
