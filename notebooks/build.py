@@ -20,7 +20,7 @@ import re
 import sys
 import tempfile
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from html import escape
 from io import BytesIO
@@ -33,6 +33,7 @@ import nbformat
 from nbclient import NotebookClient
 
 from brrr.core.errors import BrrrError, NotRecordedError
+from brrr.core.units import quantity
 from brrr_course.lessons import course
 from brrr_course.nouns.claim import functions_of
 from brrr_course.nouns.expression import ExpressionError, Scope, Table, compute, flat, middle, pointwise
@@ -552,8 +553,43 @@ def devices() -> str:
         "and with `--source cuda` what was measured now.", "",
         f"## The {len(turned)} that turn", "",
         "A claim that holds on one device and fails on another teaches most. Where a reason is known, it stands below.", "",
-        head, dashes, *turned, "", f"## All {len(rows)}", "", head, dashes, *rows, "",
+        head, dashes, *turned, "", "## Laptops", "", LAPTOPS, "", *laptops(), "", f"## All {len(rows)}", "", head, dashes, *rows, "",
     ])  # fmt: skip
+
+
+LAPTOPS = """\
+What a browser measured of its reader's own GPU, by WebGPU: the median, with the lowest and the highest round, at the
+largest size for which there was time. Phones and desktops are welcome too. To add yours, press *Measure my own GPU*
+below a figure of lesson 01, then *Copy what to send*, and paste that into an issue, with the name of your device
+([which browsers can](setup.md#your-own-gpu-in-the-browser))."""
+HEADINGS = {
+    "copy_bytes_per_s": ("copies", "B/s"), "flop_per_s": ("FMAs", "FLOP/s"), "launch_alone_s": ("a launch alone", "s"),
+    "launch_among_s": ("among many", "s"), "fusion_gain": ("gain by fusion", "x"),
+    "matmul_flop_per_s": ("matmul", "FLOP/s"),
+}  # fmt: skip
+
+
+def laptops(table: Path | None = None) -> list[str]:
+    """The table of readers' own GPUs, line by line: `brrr join` adds to it."""
+    from brrr_course.sources.laptops import TABLE, named, read
+
+    head = ["GPU", "browser", "day", *(heading for heading, _ in HEADINGS.values()), "the clock's step"]
+    rows = [
+        [named(line | {"browser": "", "date": ""}), line["browser"], line["date"],
+         *(_figure(line, name, unit) for name, (_, unit) in HEADINGS.items()), quantity(float(line["tick_s"]), "s")]
+        for line in read(table or TABLE)
+    ]  # fmt: skip
+    lines = [f"| {' | '.join(cells)} |" for cells in (head, ["---"] * len(head), *rows)]
+    return lines if rows else ["Nobody has sent one yet."]
+
+
+def _figure(line: Mapping[str, str], name: str, unit: str) -> str:
+    """A figure of that table with its interval, and the size that it is of."""
+    if not line[name]:
+        return "not measured"
+    ends = (float(line[f"{name}{end}"]) for end in ("", "_low", "_high"))
+    said, low, high = (quantity(value, unit).replace(" x", "x") for value in ends)
+    return f"{said} ({low} to {high})" + (f", at {line[f'{name}_at']}" if f"{name}_at" in line else "")
 
 
 def _with_reasons(row: str) -> str:

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
@@ -14,7 +15,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from brrr.core import __version__
-from brrr.core.errors import ArgumentError, RecordingError
+from brrr.core.errors import ArgumentError
 from brrr.core.measurement import FIELDS, Estimate, Measurement
 from brrr.core.recordings import offer
 from brrr.counting.cost import Cost
@@ -22,7 +23,8 @@ from brrr_course.experiments import experiment
 from brrr_course.sources.recording import Machine, Recording, RunDevice, RunInfo
 from brrr_course.sources.rows import Row, Timed
 
-SLUG, FOLDER = "yours", "recordings"
+SLUG, FOLDER, FOUND = "yours", "recordings", "browser.json"
+"""`FOUND` is all that the browser told, for `brrr join`: no CSV holds what a launch takes."""
 MOST_ROWS = 1000
 
 when_kept: list[Callable[[str], object]] = []
@@ -68,10 +70,13 @@ def keep(found: Mapping[str, Any], into: Path | None = None) -> Path:
             machine.write(Path(first))
             for each in recordings:
                 each.write(Path(first))
+            (Path(first) / FOUND).write_text(json.dumps(found, ensure_ascii=False), encoding="utf-8")
             shutil.rmtree(root / SLUG, ignore_errors=True)
             shutil.copytree(first, root / SLUG)
-    except (KeyError, TypeError, ValueError, RecordingError) as wrong:
-        raise ArgumentError("keep", "found", str(wrong), "what `measure` in yours.js returns") from wrong
+    except (AttributeError, KeyError, OverflowError, TypeError, ValueError) as wrong:
+        said = re.sub(r"^.*[/\\](?=\w+\.csv)", "", str(wrong))  # that folder is gone by now
+        said = f"without {said}" if isinstance(wrong, KeyError) else said
+        raise ArgumentError("keep", "found", said, "what `measure` in yours.js returns") from wrong
     if into is None:
         offer(root)
     for send in when_kept:

@@ -3,9 +3,11 @@
 CUDA_VISIBLE_DEVICES=0 brrr record mlp --only layers=8 --out first &
 CUDA_VISIBLE_DEVICES=1 brrr record mlp --only layers=4 --out second &
 brrr join second/h200 --into first/h200
+brrr join recordings/yours
 
 All variants of a point come from one run on one GPU, so that no ratio crosses two; each row keeps its run, and each run
 its GPU and its software. The device's model must be the same. Peaks are not joined: the folder keeps its own.
+The last one is what a browser measured of its reader's GPU: without `--into` it becomes a line of `data/laptops.csv`.
 One process at a time writes into a folder; a second one waits for a few seconds, and is then refused.
 """
 
@@ -26,7 +28,7 @@ from brrr.core.files import cannot_write, is_own, require_writable, write_atomic
 from brrr.core.recordings import FILE, first_that_reads
 from brrr.gpu import tensors_on
 from brrr_course.nouns.experiment import Experiment
-from brrr_course.sources import samples, timeline_file
+from brrr_course.sources import laptops, samples, timeline_file
 from brrr_course.sources.plan import Step
 from brrr_course.sources.recording import Failure, Machine, Recording, RunInfo
 from brrr_course.sources.rows import Row
@@ -38,7 +40,7 @@ def main(argv: Sequence[str]) -> int:
     options = _parser().parse_args(argv)
     try:
         for folder in options.folders:
-            for line in join(options.into, folder):
+            for line in join(options.into, folder) if options.into else [_laptop(folder, options.model)]:
                 print(line)
     except BrrrError as error:
         print(error, file=sys.stderr)
@@ -49,8 +51,16 @@ def main(argv: Sequence[str]) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="brrr join", description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("folders", nargs="+", type=Path, metavar="FOLDER", help="a device's folder of recordings")
-    parser.add_argument("--into", required=True, type=Path, metavar="FOLDER", help="the device's folder that gets them")
+    parser.add_argument("--into", type=Path, metavar="FOLDER",
+                        help="the device's folder that gets them; without it, what a browser measured, or a file "
+                             f"of it that was sent, goes into {laptops.TABLE}")  # fmt: skip
+    parser.add_argument("--model", default="", help="of what a browser measured: the device's, which no browser tells")
     return parser
+
+
+def _laptop(source: Path, model: str) -> str:
+    with locked(laptops.TABLE):
+        return laptops.add(source, model, laptops.TABLE)
 
 
 def join(into: Path, other: Path) -> list[str]:

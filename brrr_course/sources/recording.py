@@ -279,7 +279,7 @@ class Recording:
             raise NotRecordedError(f"{path}: is not there; `brrr record {experiment.name}` makes it")
         table, seal = parted(path)
         machine = Machine.read(folder)  # afterwards: whoever writes adds a run there before its rows
-        lines = list(_lines(path, table))
+        lines = list(cells_of(path, table))
         recording = cls(experiment, machine, tuple(_rows_of(path, lines, experiment, machine.device)))
         _check_together(path, recording, [line for line, _ in lines[1:]])
         if not seal:
@@ -363,7 +363,7 @@ def parted(path: Path) -> tuple[str, str]:
     return (f"{body}\n", f"{last.rstrip()}\n") if last.startswith(SEAL) else (text, "")
 
 
-def _lines(path: Path, text: str) -> Iterator[tuple[int, list[str]]]:
+def cells_of(path: Path, text: str) -> Iterator[tuple[int, list[str]]]:
     """Each record with the number of its line."""
     reader = csv.reader(io.StringIO(text, newline=""), strict=True)
     try:

@@ -22,7 +22,8 @@ LIMITS: Mapping[str, tuple[float, float, str]] = {
     "sm_clock_hz": (1e7, 1e10, "Hz"), "power_w": (1.0, 1e4, "W"), "estimated_s": (SHORTEST_S, LONGEST_S, "seconds"),
     "n": (1, 1e9, ""), "kernels": (0, 1e9, ""), "peak_bytes": (0, 1e15, "bytes"), "flop": (0, 1e30, "FLOP"),
     "bytes": (0, 1e18, "bytes"), "error": (0, 1e4, ""), "cpu_cores": (1, 1e5, ""),
-    "anchor_s": (0, LONGEST_S, "seconds"),
+    "anchor_s": (0, LONGEST_S, "seconds"), "tick_s": (SHORTEST_S, 1.0, "seconds"),
+    "bytes_per_s": (1e7, 1e15, "B/s"), "flop_per_s": (1e6, 1e18, "FLOP/s"), "ratio": (1e-3, 1e3, ""),
 }  # fmt: skip
 """What a number of a recording can be on any machine; most outside are slips of the unit, as MHz for Hz."""
 SLOWEST_ALONE = 200

@@ -1,5 +1,6 @@
 """The reader's own GPU, measured in Chromium, where a processor plays it: the kernels, the times, and what is told."""
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -7,11 +8,13 @@ from typing import Any
 import pytest
 from chromium_here import CHROMIUM
 
+from brrr.core.errors import RecordingError
 from brrr_course.experiments import fusion, matmul, repeat, run_ahead
+from brrr_course.sources import laptops
 
 pytestmark = pytest.mark.browser
 
-BUNDLE = Path(repeat.__file__).parents[1] / "view" / "drawn" / "built" / "own.bundle.js"
+BUILT = Path(repeat.__file__).parents[1] / "view" / "drawn" / "built"
 FLAGS = ["--no-sandbox", "--enable-unsafe-webgpu", "--use-webgpu-adapter=swiftshader", "--enable-features=Vulkan",
          "--use-vulkan=swiftshader", "--ignore-gpu-blocklist", "--enable-unsafe-swiftshader"]  # fmt: skip
 SET_UP = """let device, at, calls = 0, leap = 0, host = 0, busy = 0;
@@ -27,8 +30,10 @@ const hide = hidden => { Object.defineProperty(document, 'hidden', {value: hidde
 def page(chromium: Any) -> Iterator[Any]:
     """A page with nothing in it, whatever its address is."""
     started = chromium.launch(executable_path=CHROMIUM, headless=True, args=FLAGS)
-    opened, body = started.new_page(), f"<!doctype html><script>{BUNDLE.read_text('utf-8')}</script>"
-    opened.route("**/*", lambda route: route.fulfill(body=body, content_type="text/html"))
+    opened, scripts = started.new_page(), [BUILT / f"{name}.bundle.js" for name in ("scene", "own")]
+    body = "".join(f"<script>{path.read_text('utf-8')}</script>" for path in scripts)
+    opened.route("**/*", lambda route: route.fulfill(body=f"<!doctype html>{body}<body>", content_type="text/html"))
+    opened.context.grant_permissions(["clipboard-read", "clipboard-write"])
     yield opened
     started.close()
 
@@ -116,6 +121,83 @@ def test_time_stamps_only_check(rounded: str, measure: Any) -> None:
     assert len(found["rows"]) == 2 and (told(found, "Time stamps differ") or rounded != "0n")
 
 
+# -- what a reader can send, by one click
+
+
+def offered(page: Any, change: str = "0", address: str = "http://localhost/") -> Any:
+    """What stands below a figure, in a browser that is changed so."""
+    page.goto(address)
+    page.evaluate(f"() => {{ {change}; own.offer(figures.select(document.body)); }}")
+    return page.locator(".own")
+
+
+def copied(own: Any) -> Any:
+    own.get_by_role("button", name="Copy what to send").click()
+    own.get_by_role("button", name="Copied: now paste it into an issue").wait_for()
+    return json.loads(own.page.evaluate("navigator.clipboard.readText()"))
+
+
+@pytest.fixture
+def forgetful(page: Any) -> Iterator[Any]:
+    yield page
+    page.goto("http://localhost/")
+    page.evaluate("localStorage.clear()")
+
+
+@pytest.mark.parametrize(("change", "said", "known"), [
+    ("Object.defineProperty(navigator, 'gpu', {value: null})", "This browser has no WebGPU.", set()),
+    ("GPUAdapter.prototype.requestDevice = async () => { throw Error('none to be had'); }", "none to be had",
+     {"vendor", "limits"}),
+])  # fmt: skip
+def test_what_failed_is_copied_with_all_that_is_known(change: str, said: str, known: set[str], forgetful: Any) -> None:
+    own = offered(forgetful, change)
+    assert own.get_by_role("button").all_inner_texts() == ["Measure my own GPU"]
+    own.get_by_role("button").click()
+    own.get_by_text(said).wait_for()
+    sent = copied(own)
+    assert said in sent["shown"] and sent["agent"] == forgetful.evaluate("navigator.userAgent") and sent["rows"] == []
+    assert known <= sent["device"].keys() and sent["device"].get("vendor", "google") == "google"
+
+
+def test_what_never_ends_is_copied_meanwhile_and_after_the_page_was_taken_away(forgetful: Any) -> None:
+    own = offered(forgetful, "GPUQueue.prototype.onSubmittedWorkDone = () => new Promise(() => {})")
+    own.get_by_role("button").click()
+    own.get_by_text("%, launch").wait_for()
+    sent = copied(own)
+    assert sent["shown"] == "0 %, launch" and sent["device"]["limits"]
+    again = offered(forgetful)
+    assert "did not end" in again.inner_text() and copied(again) == sent
+
+
+def test_where_a_page_may_not_copy_a_reader_does(forgetful: Any) -> None:
+    own = offered(forgetful, address="http://brrr.test/")
+    own.get_by_role("button").click()
+    own.get_by_role("button", name="Copy what to send").click()
+    assert "secure page" in json.loads(own.get_by_role("textbox", name="Copy what to send").input_value())["shown"]
+
+
+def test_what_was_measured_and_sent_is_a_line_of_the_table(forgetful: Any, tmp_path: Path) -> None:
+    own, sent, table = offered(forgetful), tmp_path / "sent.json", tmp_path / "laptops.csv"
+    table.write_text(",".join(laptops.COLUMNS) + "\n", "utf-8")
+    own.get_by_role("button").click()
+    own.get_by_text("%, fusion").wait_for()
+    own.get_by_role("button", name="Stop").click()
+    own.get_by_text("The reader stopped it.").wait_for()
+    found = copied(own)
+    sent.write_text(json.dumps(found), "utf-8")
+    with pytest.raises(RecordingError, match="a processor played this GPU"):
+        laptops.add(sent, table=table)
+    found["device"]["software"] = False
+    sent.write_text(json.dumps(found), "utf-8")
+    assert "google, swiftshader" in laptops.add(sent, table=table)
+    (line,) = laptops.read(table)
+    assert all(line[name] for name in ("launch_alone_s", "flop_per_s", "flop_per_s_at", "tick_s"))
+    assert offered(forgetful).get_by_role("button").all_inner_texts() == ["Measure my GPU again"]
+
+
+# -- the times
+
+
 def test_what_is_measured_are_places_of_the_axes(page: Any) -> None:
     page.goto("http://localhost/")
     sizes = page.evaluate("own.SIZES")
@@ -139,6 +221,7 @@ def test_slopes_are_right_whatever_steps_the_clock_goes_in(step: float, rounded:
     measured = [*(row["times"]["period_s"] for row in found["rows"]), *found["launch"].values()]
     for times, right_s in zip(measured, (120e-6, 40e-6, 800e-6, 3040e-6, 40e-6), strict=True):
         assert times[0] == pytest.approx(right_s, rel=0.02) and times[1] / 1.001 < right_s < times[2] * 1.001
+    assert all(each[0] > 0 for row in found["rows"] for each in row["times"].values())
     assert found["device"]["tick_s"] == pytest.approx(step / 1000, rel=0.5)
 
 

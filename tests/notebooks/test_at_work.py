@@ -1,5 +1,6 @@
 """What stands under *At work* and *What measured it* runs as it is; and the cheat sheet holds all of *At work*."""
 
+import csv
 import json
 import os
 import re
@@ -13,6 +14,8 @@ import pytest
 import torch
 from harness import build_script
 from parts_rules import FENCED, MEASURED
+
+from brrr_course.sources import laptops
 
 build = build_script()
 BLOCKS = {
@@ -102,6 +105,19 @@ def test_the_pages_are_made_of_the_lessons_and_the_glossary(page: Path) -> None:
 
 def test_the_page_of_devices_is_what_the_recordings_say_now() -> None:
     assert (build.DOCS / "devices.md").read_text("utf-8") == build.devices(), "run: python notebooks/build.py --pages"
+
+
+def test_readers_own_gpus_stand_there_with_their_units_or_that_nobody_has_sent_one(tmp_path: Path) -> None:
+    table, of = tmp_path / "laptops.csv", {"vendor": "apple", "model": "Air", "browser": "Safari", "date": "2026-01-31"}
+    table.write_text(",".join(laptops.COLUMNS) + "\n", "utf-8")
+    assert build.laptops(table) == ["Nobody has sent one yet."] and build.HEADINGS.keys() == laptops.FIGURES.keys()
+    matmul = zip((*laptops.ENDS, "_at"), ("2.15e11", "2e11", "4e11", "64"), strict=True)
+    with table.open("a", encoding="utf-8") as file:
+        line = of | {"tick_s": "0.001"} | {f"matmul_flop_per_s{end}": value for end, value in matmul}
+        csv.DictWriter(file, laptops.COLUMNS).writerow(line)
+    head, _, told = build.laptops(table)
+    assert told.startswith("| apple, Air | Safari | 2026-01-31 | not measured |") and head.count("|") == told.count("|")
+    assert told.endswith(" | 215 GFLOP/s (200 GFLOP/s to 400 GFLOP/s), at 64 | 1 ms |") and "| matmul |" in head
 
 
 def test_a_claim_that_turns_is_told_with_its_reason(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,25 +4,30 @@
 // (`per`), and of each line the variant, the time, the line that it stands beside, and how it reads.
 
 import { placeOf, si } from "./numbers.js";
-import { measure } from "./yours.js";
+import { measure, result } from "./yours.js";
 
 export { measure, SIZES } from "./yours.js";
 
-const KEPT = "brrr-yours", ROOM = 1.3; // above and below, as a factor
+const KEPT = "brrr-yours", UNENDED = "brrr-yours-unended", ROOM = 1.3; // above and below, as a factor
+const SEND = "Copy what to send", TAKEN = "Measuring did not end here the last time.";
 
 /** What was measured here before; nothing where the browser keeps nothing, as in a private window. */
-export function remembered() {
+export function remembered(key = KEPT) {
   try {
-    return JSON.parse(localStorage.getItem(KEPT));
+    return JSON.parse(localStorage.getItem(key));
   } catch {
     return null;
   }
 }
 
-function remember(found) {
+function write(key, value) {
   try {
-    localStorage.setItem(KEPT, JSON.stringify(found));
+    localStorage.setItem(key, JSON.stringify(value));
   } catch { /* then it lasts as long as the page */ }
+}
+
+function remember(found) {
+  write(KEPT, found);
   document.dispatchEvent(new CustomEvent(KEPT, { detail: found }));
 }
 
@@ -78,24 +83,42 @@ function wider(axis, heights) {
   return { ...axis, domain, ticks, few: ticks.filter((_, i) => i % (1 + Math.floor(ticks.length / 5)) === 0) };
 }
 
-/** A button that measures, with what it says; `measured` is called with what was found. Figures of one page share the result. */
+/** A button that measures, with what it says; `measured` is called with what was found. Figures of one page share the result. A second button
+    copies what there is, also where measuring fails, never ends or has the page taken away; nothing is sent by itself. */
 export function offer(root, measured = () => {}) {
   const box = root.append("div").attr("class", "own"), press = box.append("button").attr("type", "button"), told = box.append("span").attr("aria-live", "polite");
-  const name = () => (remembered() ? "Measure my GPU again" : "Measure my own GPU");
-  let running = false, stopped = false;
+  const name = () => (remembered() ? "Measure my GPU again" : "Measure my own GPU"), before = remembered(UNENDED);
+  let running = false, stopped = false, lab;
+  const found = () => ({ agent: navigator.userAgent, shown: told.text(), ...result(lab) });
+  const copy = box.append("button").attr("type", "button").attr("hidden", before ? null : true).text(SEND).on("click", async () => {
+    const text = JSON.stringify(lab ? found() : before);
+    try {
+      await navigator.clipboard.writeText(text);
+      copy.text("Copied: now paste it into an issue");
+    } catch { // a browser lets no page by http do that, nor every frame
+      box.selectAll("textarea").data([text]).join("textarea").attr("readonly", true).attr("aria-label", SEND).property("value", text).node().select();
+    }
+  });
+  if (before) told.text(TAKEN);
   press.text(name()).on("click", async () => {
     if (running) return void (stopped = true);
-    [running, stopped] = [true, false];
+    [running, stopped, lab] = [true, false, {}];
     press.text("Stop");
+    copy.text(SEND).attr("hidden", null);
+    const progress = ({ share, experiment }) => {
+      told.text(`${Math.round(100 * share)} %, ${experiment.replace("_", " ")}`);
+      write(UNENDED, found());
+    };
     try {
-      const found = await measure({ progress: ({ share, experiment }) => told.text(`${Math.round(100 * share)} %, ${experiment.replace("_", " ")}`), stopped: () => stopped });
-      remember(found);
-      measured(found);
-      told.text(found.said.join(" "));
+      const all = await measure({ progress, stopped: () => stopped, lab });
+      remember(all);
+      measured(all);
+      told.text(all.said.join(" "));
     } catch (error) {
       told.text(error.message);
     }
     running = false;
+    write(UNENDED, null);
     press.text(name());
   });
 }

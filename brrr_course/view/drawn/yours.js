@@ -29,15 +29,17 @@ const NONE = "This browser has no WebGPU. Chrome and Edge have it from 113 on (o
 const NO_ADAPTER = "This browser has WebGPU but found no GPU for it; chrome://gpu or, in Firefox, about:support says why. A newer driver may help.";
 const SLOW = "one call takes too long", LATE = "no time was left", LARGE = "it does not fit into the memory that a page may take";
 
-// Times of the GPU behind `gpu`, in at most so many seconds; an Error with a sentence for the reader where nothing could be measured.
+// Times of the GPU behind `gpu`, in at most so many seconds; an Error with a sentence for the reader where nothing could be measured. `lab` holds
+// what there is so far, whatever becomes of it: `result` tells it.
 export async function measure({
-  progress = () => {}, stopped = () => false, seconds = 30, gpu = globalThis.navigator?.gpu, clock = performance, sizes = {}, rounds = 7,
+  progress = () => {}, stopped = () => false, seconds = 30, gpu = globalThis.navigator?.gpu, clock = performance, sizes = {}, rounds = 7, lab = {},
 } = {}) {
   const now = () => clock.now() / 1000, hides = () => { lab.hides += document.hidden; }, pipelines = new Map();
-  const lab = { now, stopped, rounds, end: now() + seconds, sizes: { ...SIZES, ...sizes }, pipelines, rows: [], said: [], notes: {}, hides: +document.hidden };
+  Object.assign(lab, { now, stopped, rounds, end: now() + seconds, sizes: { ...SIZES, ...sizes }, pipelines, rows: [], said: [], notes: {}, hides: +document.hidden });
   await open(lab, gpu);
   document.addEventListener("visibilitychange", hides);
   try {
+    progress({ share: 0, experiment: "preparing" });
     await prepare(lab);
     for (const experiment in SHARE) await sweep(lab, experiment, progress);
   } catch (ended) {
@@ -47,6 +49,7 @@ export async function measure({
   document.removeEventListener("visibilitychange", hides);
   lab.closing = true;
   lab.device.destroy();
+  if (!lab.rows.length) throw new Error(lab.said.at(-1) ?? `Nothing was measured: ${LATE}.`);
   return result(lab);
 }
 
@@ -59,12 +62,12 @@ async function open(lab, gpu) {
   const adapter = await gpu.requestAdapter({ powerPreference: "high-performance" });
   if (!adapter) throw new Error(NO_ADAPTER);
   const limits = Object.fromEntries(LIMITS.map((name) => [name, adapter.limits[name]])), stamps = adapter.features.has("timestamp-query");
-  const device = lab.device = await adapter.requestDevice({ requiredFeatures: stamps ? ["timestamp-query"] : [], requiredLimits: limits });
   const { vendor, architecture, description, device: model, isFallbackAdapter } = adapter.info, date = new Date().toISOString().slice(0, 10);
   const software = Boolean(isFallbackAdapter) || /swiftshader|llvmpipe|lavapipe|basic render|warp/i.test([vendor, architecture, description, model]);
   const agent = navigator.userAgent, [, name, version] = agent.match(/(Edg|Firefox|Version)\/(\d+)/) ?? agent.match(/(Chrome)\/(\d+)/) ?? ["", agent, ""];
   const browser = `${{ Edg: "Edge", Version: "Safari" }[name] ?? name} ${version}`;
   lab.about = { vendor, architecture, description: description || model, browser, date, software, limits };
+  const device = lab.device = await adapter.requestDevice({ requiredFeatures: stamps ? ["timestamp-query"] : [], requiredLimits: limits });
   if (software) lab.said.push("A processor plays this GPU: its times show the shapes, not a GPU's speed.");
   lab.gone = device.lost.then(({ reason, message }) => {
     if (!lab.closing) throw new Error(lab.lost = `The GPU was lost (${[reason, message].filter(Boolean).join(": ")}).`);
@@ -306,7 +309,8 @@ async function keep(lab, work, samples) {
   const { experiment, variant, point, flop, bytes, error, waits, passes, count } = work, grain = lab.tick / (waits ? Math.sqrt(count) : 0.75 * count);
   const [host_s, all] = [0, 1].map((i) => estimate(samples.map((each) => each[i]), grain)), [took, low, high] = all;
   if (high > 2 * low) note(lab, took > 0 ? "Noisy by more than a factor of two:" : "Too noisy to be kept:", `${named(work)} (${short(low)} to ${short(high)})`);
-  const times = { ...((waits || passes) && { host_s }), [waits ? "latency_s" : "period_s"]: all };
+  const times = { [waits ? "latency_s" : "period_s"]: all };
+  if ((waits || passes) && host_s[0] > 0) times.host_s = host_s; // 0: too short for this clock
   if (took > 0) lab.rows.push({ experiment, variant, point, times, flop, bytes, error });
   if (took > 0 && lab.stamps && !waits && !passes) await doubt(lab, work, took);
   return took;
@@ -325,15 +329,15 @@ async function doubt(lab, work, slope) {
 
 // -- the result -------------------------------------------------------------------------------------------------------
 
-function result({ rows, said, notes, hides, about, tick }) {
-  if (!rows.length) throw new Error(said.at(-1) ?? `Nothing was measured: ${LATE}.`);
+// What a `lab` has found so far, as data.
+export function result({ rows, said, notes, hides, about, tick }) {
   const some = (list) => list.slice(0, FEW).join(", ") + (list.length > FEW ? ` and ${list.length - FEW} more` : "");
-  said.push(...Object.entries(notes).map(([what, values]) => `${what} ${some(values)}.`));
-  if (hides) said.push("The tab was hidden meanwhile: what was timed then was thrown away, and repeated while there was time.");
+  const all = [...said, ...Object.entries(notes).map(([what, values]) => `${what} ${some(values)}.`)];
+  if (hides) all.push("The tab was hidden meanwhile: what was timed then was thrown away, and repeated while there was time.");
   const of = (name) => rows.filter(({ experiment }) => experiment === name), rate = (row, what) => row && row[what] / main(row);
   const launch = Object.fromEntries(of("launch").map(({ variant, times }) => [variant, times.latency_s ?? times.period_s]));
-  const peaks = { bytes_per_s: rate(of("copy")[0], "bytes"), flop_per_s: rate(of("repeat").at(-1), "flop") };
+  const [copy] = of("copy"), peaks = { bytes_per_s: rate(copy, "bytes"), flop_per_s: rate(of("repeat").at(-1), "flop") };
   const better = (row) => of("matmul").filter(({ point }) => point.size === row.point.size).reduce((a, b) => (main(b) < main(a) ? b : a));
   const products = of("matmul").map((row) => (row.variant === "webgpu" ? { ...better(row), variant: "webgpu" } : row));
-  return { device: { ...about, tick_s: tick }, said, rows: [...["repeat", "fusion", "run_ahead"].flatMap(of), ...products], launch, peaks };
+  return { device: { ...about, tick_s: tick }, said: all, rows: [...["repeat", "fusion", "run_ahead"].flatMap(of), ...products], launch, copy, peaks };
 }
