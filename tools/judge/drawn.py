@@ -85,9 +85,9 @@ def decoding(model: Any, before: torch.Tensor, source: torch.Tensor | None = Non
 
 def rows(folder: Path) -> Iterator[Row]:
     """Those of the file, where the folder has one; what failed when it was measured is left out."""
-    peaks, known = find_peaks(folder), cases()
-    for line in lines(folder, "unlisted.jsonl") if peaks else ():
-        yield from of_line(line, counted(known[line["name"]]), peaks)
+    if peaks := find_peaks(folder):
+        for line in lines(folder, "unlisted.jsonl"):
+            yield from of_line(line, counted(cases()[line["name"]]), peaks)
 
 
 def counted(case: Mapping[str, Any]) -> Cost | None:
