@@ -4,8 +4,8 @@ python -m tools.judge [FOLDER ...]     # devices' folders, as data/recordings/h2
 python -m tools.judge FOLDER --rows    # each row as CSV instead
 
 What a folder holds is judged: calls (prediction.csv, operators*.csv) by its own peaks.json, which `brrr calibrate`
-writes; whole steps (programs.jsonl, steps.jsonl, exchanges.jsonl); diagnoses (diagnosis/). An error is
-|predicted / measured - 1|. --only takes parts of it.
+writes; whole steps (programs.jsonl, steps.jsonl, exchanges.jsonl); what chance drew (unlisted.jsonl), best on the
+machine that measured it; diagnoses (diagnosis/). An error is |predicted / measured - 1|. --only takes parts of it.
 """
 
 import argparse
@@ -20,13 +20,13 @@ from brrr.core import units
 from brrr.core.files import PACKAGE
 from brrr.core.recordings import FILE
 from brrr.roofline.peaks import find_peaks
-from tools.judge import diagnosis, others, whole
+from tools.judge import diagnosis, drawn, others, whole
 from tools.judge.cases import data
 from tools.judge.experiments import OF_CALLS
 from tools.judge.rows import Calls, Row
 
 RECORDINGS = PACKAGE.parent / "data" / "recordings"
-PARTS = (*OF_CALLS, "whole", "diagnosis", "others")
+PARTS = (*OF_CALLS, "whole", "unlisted", "diagnosis", "others")
 HEADS = "device", "group", "what", "n", "median", "90 %", "wanted"
 Key = tuple[str, str]
 
@@ -36,7 +36,7 @@ def rows(folder: Path, only: Sequence[str] = PARTS) -> Iterator[Row]:
     for name in OF_CALLS:
         if name in only and (folder / f"{name}.csv").is_file():
             yield from Calls(name, folder).rows()
-    for part, module in (("whole", whole), ("diagnosis", diagnosis), ("others", others)):
+    for part, module in (("whole", whole), ("unlisted", drawn), ("diagnosis", diagnosis), ("others", others)):
         if part in only:
             yield from module.rows(folder)
 
@@ -90,7 +90,7 @@ def verdict(wanted: Mapping[str, Any], found: Sequence[float | bool]) -> str:
     if "right" in wanted:
         text, holds = units.percent(wanted["right"]), sum(found) >= wanted["right"] * len(found)
     else:
-        limits = {0.5: wanted["median"], 0.9: wanted["ninth"]}
+        limits = {share: wanted[name] for share, name in ((0.5, "median"), (0.9, "ninth")) if name in wanted}
         text = " / ".join(map(units.percent, limits.values()))
         holds = all(percentile(errors, share) <= limit for share, limit in limits.items())
     return f"{text}: {'undecided' if len(found) < wanted['least'] else 'holds' if holds else 'fails'}"
