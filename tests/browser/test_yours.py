@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from chromium_here import CHROMIUM
 
-from brrr_course.experiments import fusion, matmul, repeat, run_ahead
+from brrr_course.experiments import fusion, gemm, matmul, repeat, run_ahead
 
 pytestmark = pytest.mark.browser
 
@@ -18,7 +18,7 @@ SET_UP = """let device, at, calls = 0, leap = 0, host = 0, busy = 0;
 const around = (it, key, call, f = it[key]) => { it[key] = function (...all) { return call(f.bind(this), ...all); }; };
 const on = change => ({requestAdapter: async () => { const it = await navigator.gpu.requestAdapter();
   around(it, 'requestDevice', async (f, all) => { change(device = await f(all)); return device; }); return it; }});
-const sized = sizes => ({matmul: [], run_ahead: [], repeat: [], fusion: [1004], elements: [1004], ...sizes});
+const sized = sizes => ({matmul: [], gemm: [], run_ahead: [], repeat: [], fusion: [1004], elements: [1004], side: [72], ...sizes});
 const hide = hidden => { Object.defineProperty(document, 'hidden', {value: hidden, configurable: true});
   document.dispatchEvent(new Event('visibilitychange')); };"""
 
@@ -56,10 +56,10 @@ def told(result: Any, words: str) -> bool:
 def test_each_kernel_is_right_where_its_size_is_no_multiple_of_a_workgroup_s(measure: Any) -> None:
     """With at most three workgroups in a dimension, so that a second one is needed."""
     limits = "{maxBufferSize: 2 ** 20, maxStorageBufferBindingSize: 2 ** 20, maxComputeWorkgroupsPerDimension: 3}"
-    sizes = "sized({matmul: [64, 100], run_ahead: [1004], repeat: [1, 65]})"
+    sizes = "sized({matmul: [64, 100], gemm: [1, 65, 100], run_ahead: [1004], repeat: [1, 65]})"
     found = measure(f"gpu: on(() => Object.defineProperty(device, 'limits', {{value: {limits}}})), sizes: {sizes}")
     assert not told(found, "wrong") and found["device"]["software"] and told(found, "A processor plays this GPU")
-    assert len({(row["experiment"], row["variant"]) for row in found["rows"]}) == 6 and len(found["rows"]) == 9
+    assert len({(row["experiment"], row["variant"]) for row in found["rows"]}) == 7 and len(found["rows"]) == 12
     assert all(row["error"] < 1e-5 for row in found["rows"]) and min(found["peaks"].values()) > 0
     for times in (*found["launch"].values(), *(each for row in found["rows"] for each in row["times"].values())):
         assert times[1] <= times[0] <= times[2] and times[3] == 3
@@ -119,8 +119,9 @@ def test_time_stamps_only_check(rounded: str, measure: Any) -> None:
 def test_what_is_measured_are_places_of_the_axes(page: Any) -> None:
     page.goto("http://localhost/")
     sizes = page.evaluate("own.SIZES")
-    assert set(sizes.pop("elements")) <= set(repeat.ELEMENTS) and len(sizes) == 4
-    for each in (matmul, run_ahead, repeat, fusion):
+    assert set(sizes.pop("elements")) <= set(repeat.ELEMENTS) and set(sizes.pop("side")) <= set(gemm.SIZES)
+    assert len(sizes) == 5
+    for each in (matmul, gemm, run_ahead, repeat, fusion):
         assert set(sizes[each.__name__.rpartition(".")[2]]) <= set(each.EXPERIMENT.axes[0].values)
 
 

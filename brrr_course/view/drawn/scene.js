@@ -102,6 +102,7 @@ export function draw(el, scene, kept = {}) {
     for (const panel of [plane, tiles, timeline, stack, bars]) top += panel(state, top);
     svg.attr("width", `${width / 16}rem`).attr("height", `${top / 16}rem`).attr("viewBox", `0 0 ${width} ${top}`);
     say(said, scene.say, state.place, replied(state));
+    if (mine) said.append("span").attr("class", "ink-yours").text(own.answer(state));
     say(more, scene.more, state.place);
     meter(gauges, scene, state.place);
     turn(dials, state, move);
@@ -117,6 +118,7 @@ export function draw(el, scene, kept = {}) {
     const { lines, badge: theirs, ...axes } = far ? drawn({ y: logged(recorded.y, recorded.lines), all: recorded.all && logged(recorded.all, recorded.lines) }) : plain;
     Object.assign(scene, axes, { lines: [...recorded.lines, ...lines] }, lines.length && recorded.roofs ? withRoofs(recorded.roofs, axes.y, found.peaks) : {});
     badge.text([scene.badge, theirs].filter(Boolean).join(" · "));
+    svg.attr("aria-label", alternative(scene) + (lines.length ? ` Beside them: ${lines.map((each) => each.label).join("; ")}.` : ""));
     paint(glides);
   };
 
