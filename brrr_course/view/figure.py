@@ -165,13 +165,16 @@ def _yours(scene: Scene, names: Sequence[str]) -> Data:
     Times stand on the axis as they are, a rate is the amount over them, a speed-up the time of its base over them.
     """
     view, rate, known = scene.view, scene.experiment.rate_of(scene.view.rate), scene.experiment.in_browser
-    over = {line: base.variant for line, name in view.bases.items() for base in known([name])}
+    over = {line: base for line, name in view.bases.items() for base in known([name])}
     found = [each for each in known([line.name for line in scene.lines])
              if view.shows in ("time", "rate") or each.stands_in_for in over]  # fmt: skip
     if not found or not _over_x(scene):
         return {}
-    lines = [[each.variant, each.field, each.stands_in_for, words.brief(each.label), each.label,
-              over.get(each.stands_in_for, "")] for each in found]  # fmt: skip
+    lines = []
+    for each in found:
+        base = over.get(each.stands_in_for)
+        label = f"{each.label}, over {words.rest(base.label, each.label)}" if base else each.label
+        lines.append([each.variant, each.field, each.stands_in_for, words.brief(label), label, base and base.variant])
     return {"yours": {"at": {name: value for name, value in scene.point.items() if name not in names},
                       "values": {name: list(scene.values[name]) for name in names},
                       "per": rate.of if rate is not None and view.shows == "rate" else "", "lines": lines,

@@ -99,6 +99,7 @@ s = guess("As one kernel, this softmax is faster by a factor of ...", unit="x")
 gains = {
     "softmax compile": "softmax eager",
     "norm compile": "norm eager",
+    "chain compile": "chain eager",
     "bias compile": "bias eager",
     "kept compile": "kept eager",
     "linear compile": "linear eager",
@@ -132,6 +133,7 @@ compare(s, "fusion", gains, of="speed-up", at=there)
 # | softmax | as above | 8n | 2n |
 # | layer norm | `c = x - mean(x)`, `c * rsqrt(mean(c * c) + eps) * w + b` | 12n | 2n |
 # | bias and ReLU | `relu(x + b)` | 4n | 2n |
+# | scale, add and ReLU | `relu(1.75 * x + r)` | 7n | 3n |
 # | two cosines, both needed | `h = x.cos()`, `h.cos()` | 4n | 3n |
 # | linear layer and ReLU | `relu(x @ W + b)` | 4n | 2n |
 #
