@@ -7,18 +7,21 @@ from typing import Any
 import pytest
 from chromium_here import CHROMIUM
 
+from brrr_course import explore, guess
 from brrr_course.experiments import fusion, gemm, matmul, repeat, run_ahead
 
 pytestmark = pytest.mark.browser
 
-BUNDLE = Path(repeat.__file__).parents[1] / "view" / "drawn" / "built" / "own.bundle.js"
+BUILT = Path(repeat.__file__).parents[1] / "view" / "drawn" / "built"
+SCRIPTS = [(BUILT / f"{name}.bundle.js").read_text("utf-8") for name in ("scene", "own")]
 FLAGS = ["--no-sandbox", "--enable-unsafe-webgpu", "--use-webgpu-adapter=swiftshader", "--enable-features=Vulkan",
          "--use-vulkan=swiftshader", "--ignore-gpu-blocklist", "--enable-unsafe-swiftshader"]  # fmt: skip
 SET_UP = """let device, at, calls = 0, leap = 0, host = 0, busy = 0;
 const around = (it, key, call, f = it[key]) => { it[key] = function (...all) { return call(f.bind(this), ...all); }; };
 const on = change => ({requestAdapter: async () => { const it = await navigator.gpu.requestAdapter();
   around(it, 'requestDevice', async (f, all) => { change(device = await f(all)); return device; }); return it; }});
-const sized = sizes => ({matmul: [], gemm: [], run_ahead: [], repeat: [], fusion: [1004], elements: [1004], side: [72], ...sizes});
+const sized = sizes => ({matmul: [], gemm: [], run_ahead: [], repeat: [], fusion: [1004], elements: [1004], side: [72],
+  ...sizes});
 const hide = hidden => { Object.defineProperty(document, 'hidden', {value: hidden, configurable: true});
   document.dispatchEvent(new Event('visibilitychange')); };"""
 
@@ -27,7 +30,8 @@ const hide = hidden => { Object.defineProperty(document, 'hidden', {value: hidde
 def page(chromium: Any) -> Iterator[Any]:
     """A page with nothing in it, whatever its address is."""
     started = chromium.launch(executable_path=CHROMIUM, headless=True, args=FLAGS)
-    opened, body = started.new_page(), f"<!doctype html><script>{BUNDLE.read_text('utf-8')}</script>"
+    body = "<!doctype html><meta charset=utf-8><body>" + "".join(f"<script>{each}</script>" for each in SCRIPTS)
+    opened = started.new_page()
     opened.route("**/*", lambda route: route.fulfill(body=body, content_type="text/html"))
     yield opened
     started.close()
@@ -131,6 +135,9 @@ PLAYED = """on(() => {
 """A GPU that takes 40 µs a dispatch, and 3 ms until one hears that all are done, by a clock that only this moves."""
 
 
+CLOCK = "clock: {now: () => (host += 0.0003)}"
+
+
 @pytest.mark.parametrize("step", [0.001, 0.1, 1])
 @pytest.mark.parametrize("rounded", ["floor", "round"])
 def test_slopes_are_right_whatever_steps_the_clock_goes_in(step: float, rounded: str, measure: Any) -> None:
@@ -141,6 +148,50 @@ def test_slopes_are_right_whatever_steps_the_clock_goes_in(step: float, rounded:
     for times, right_s in zip(measured, (120e-6, 40e-6, 800e-6, 3040e-6, 40e-6), strict=True):
         assert times[0] == pytest.approx(right_s, rel=0.02) and times[1] / 1.001 < right_s < times[2] * 1.001
     assert found["device"]["tick_s"] == pytest.approx(step / 1000, rel=0.5)
+
+
+DRAWN = """([scene, found]) => {
+  localStorage.setItem('brrr-yours', JSON.stringify(found));
+  const figure = figures.draw(document.body, scene, {own}), text = at => document.querySelector(at).textContent;
+  document.querySelector('details').open = true;
+  figure.again();
+  const rows = [...document.querySelectorAll('tbody tr')].map(row => [...row.children].map(cell => cell.textContent));
+  return {said: text('.say'), badge: text('.badge'), alt: document.querySelector('svg').ariaLabel,
+          rows: rows.filter(([name]) => name.includes('your GPU')), names: text('.names')};
+}"""
+"""A figure with what was measured beside it: its sentence, badge and table, and its text for who does not see it."""
+
+
+def test_a_speed_up_is_drawn_where_both_were_measured(page: Any, measure: Any) -> None:
+    """Three dispatches in place of one: in the sentence, in the table; and nothing where its base is missing."""
+    found = measure(f"gpu: {PLAYED}, {CLOCK}, sizes: sized({{fusion: [1024, 16384]}})")
+    chain = {"chain compile": "chain eager", "bias compile": "bias eager"}
+    at, asked = {"elements": 16384, "dtype": "float32"}, guess("It is faster by ...", unit="x", answer="3x")
+    shown = explore("fusion", at=at, show={"speedup": chain}, unlock=asked, source="recorded:h200").panel.figure.scene
+    drawn = page.evaluate(DRAWN, [shown, found])
+    name = "scale, add and ReLU on your GPU, in one pass, over one pass each"
+    assert [row[:2] for row in drawn["rows"]] == [[f"{name}, 1024", "3×"], [f"{name}, 16384", "3×"]]
+    assert drawn["said"].endswith(" On your own GPU: 3×.") and drawn["alt"].endswith(f"Beside them: {name}.")
+    assert "yours," in drawn["names"] and found["device"]["browser"] in drawn["badge"]
+    page.reload()
+    found["rows"] = [row for row in found["rows"] if row["variant"] != "webgpu-chain"]
+    drawn = page.evaluate(DRAWN, [shown, found])
+    assert drawn["rows"] == [] and "own GPU" not in drawn["said"] and "Beside them" not in drawn["alt"]
+
+
+def test_a_guess_is_asked_of_what_was_measured_too(page: Any, measure: Any) -> None:
+    """Two tiles in a row for one; another size than the figure's is told, a place that was not measured is not."""
+    tiled = PLAYED.replace("0.04", "4 * grid[0]")
+    found = measure(f"gpu: {tiled}, {CLOCK}, sizes: sized({{gemm: [64, 128], fusion: []}})")
+    asked, told = guess("It takes ... times as long", unit="x", answer="3x"), []
+    few = {"columns": (64, 128, 256), "size": (512, 2048)}
+    for columns in (128, 256):
+        at = {"columns": columns, "size": 2048, "dtype": "float32"}
+        shown = explore("gemm", at=at, lines=["nn"], values=few, versus={"columns": 64}, unlock=asked,
+                        source="recorded:h200")  # fmt: skip
+        page.reload()
+        told.append(page.evaluate(DRAWN, [shown.panel.figure.scene, found])["said"])
+    assert told[0].endswith(" On your own GPU, at size 72: 2×.") and "own GPU" not in told[1]
 
 
 @pytest.mark.timing

@@ -16,7 +16,7 @@ export const SIZES = {
   fusion: powers(10, 14, 18, 20, 22, 24, 26), matmul: powers(6, 7, 8, 9, 10, 11, 12, 13),
   gemm: [1, 32, 64, 128, 129, 256, 512, 1024, 2048], side: powers(9, 11),
 };
-const SHARE = { launch: 2, repeat: 8, copy: 1, fusion: 14, run_ahead: 7, gemm: 7, matmul: 10 }; // of the time, in this order
+const SHARE = { launch: 2, repeat: 8, copy: 1, fusion: 14, run_ahead: 7, gemm: 8, matmul: 10 }; // of the time, in this order
 const SHORTEST = 0.05, LONGEST = 0.5, TICKS = 100; // timed at once: s, and steps of the clock; a browser takes a GPU away that is kept for seconds
 const AGREE = 0.05, WARM = 2; // it is warm when two rounds agree so far, or after so many seconds, or an eighth of the experiment's
 const FACTOR = 1 + 1.5 / 128, ADDEND = 1.25 / 128; // float32 holds both, and 512 steps stay in its range
@@ -32,7 +32,7 @@ const SLOW = "one call takes too long", LATE = "no time was left", LARGE = "it d
 
 // Times of the GPU behind `gpu`, in at most so many seconds; an Error with a sentence for the reader where nothing could be measured.
 export async function measure({
-  progress = () => {}, stopped = () => false, seconds = 35, gpu = globalThis.navigator?.gpu, clock = performance, sizes = {}, rounds = 7,
+  progress = () => {}, stopped = () => false, seconds = 40, gpu = globalThis.navigator?.gpu, clock = performance, sizes = {}, rounds = 7,
 } = {}) {
   const now = () => clock.now() / 1000, hides = () => { lab.hides += document.hidden; }, pipelines = new Map();
   const lab = { now, stopped, rounds, end: now() + seconds, sizes: { ...SIZES, ...sizes }, pipelines, rows: [], said: [], notes: {}, hides: +document.hidden };
@@ -83,13 +83,14 @@ async function prepare(lab) {
   lab.tick = ticks(lab.now);
   lab.shortest = Math.min(LONGEST, Math.max(SHORTEST, TICKS * lab.tick));
   const memory = (navigator.deviceMemory ?? 4) * 2 ** 25; // of each of the four: an eighth of the machine's in all, which a GPU may share
-  const wanted = 4 * Math.max(...sizes.run_ahead, ...sizes.fusion, ...sizes.elements, ...[...sizes.matmul, ...sizes.side].map((n) => n * n));
+  const side = Math.max(...sizes.side), products = [...sizes.matmul.map((n) => n * n), side * side, ...sizes.gemm.map((columns) => columns * side)];
+  const wanted = 4 * Math.max(...sizes.run_ahead, ...sizes.fusion, ...sizes.elements, ...products);
   lab.bytes = 4 * Math.floor(Math.min(wanted, memory, device.limits.maxBufferSize, device.limits.maxStorageBufferBindingSize) / 4);
   while (!(await buffers(lab))) lab.bytes = 16 * Math.floor(lab.bytes / 32);
   lab.drawn = { x: fill(lab, lab.x), r: fill(lab, lab.r) };
   lab.numbers = stored(device, Float32Array.from({ length: 8 }, (_, i) => (i < 4 ? FACTOR : ADDEND)), GPUBufferUsage.UNIFORM);
   const fit = (values, numbers) => values.filter((value) => 4 * numbers(value) <= lab.bytes).at(lab.about.software ? 0 : -1);
-  Object.assign(lab, { elements: fit(sizes.elements, (elements) => elements), side: fit(sizes.side, (side) => side * side) });
+  Object.assign(lab, { elements: fit(sizes.elements, (elements) => elements), side: fit(sizes.side, (n) => n * n) });
 }
 
 async function buffers(lab) {
