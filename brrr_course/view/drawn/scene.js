@@ -323,8 +323,9 @@ function valuesOf(state, box, x, y, values, points, guessed) {
     const next = points.get(line.name).find((each) => x(each[1]) > across + size / 2), climbs = next && up - y(next[2]) > 8;
     const below = y(least) + 26 + high < box.foot && !(guessed > up - 6 && guessed < y(least) + 44 + high) && ((i === 0 && groups.length > 1) || (guessed < up - 6 && guessed > up - 40 - high));
     const starred = guessed < up && guessed > up - 40 - high;
-    const beside = !below && (climbs || starred) && across - 9 - size > box.left, first = below ? y(least) + 24 : Math.max(up - (beside ? 10 : 14) - high, box.top + 6);
-    const at = beside ? across - 9 : keep(across, box.left + size / 2, box.right + 8 - size / 2);
+    const aside = starred ? Math.max(9, state.starred + 6) : 9;
+    const beside = !below && (climbs || starred) && across - aside - size > box.left, first = below ? y(least) + 24 : Math.max(up - (beside ? 10 : 14) - high, box.top + 6);
+    const at = beside ? across - aside : keep(across, box.left + size / 2, box.right + 8 - size / 2);
     return rows.map((each, k) => ({ ...each, x: at, y: first + 17 * k, end: beside ? "end" : "middle" }));
   });
   glide(state.layer("marks").selectAll("text.value").data(put, (d) => d.name).join("text").attr("class", (d) => `value ink-${d.hue}`)
@@ -402,7 +403,7 @@ function brackets(state, box, y, here, at, place) {
 
 /** The reader's guess, on the line that it was asked about and only where it was asked. */
 function star(state, box, x, y, cut, position) {
-  const { scene: { guess, lines }, place, glide } = state;
+  const { scene: { guess, lines, marks }, place, glide } = state;
   const asked = guess?.value != null && guess.line && place === guess.place ? lines.find((d) => d.name === guess.line) : null;
   const row = asked?.cuts[cut]?.find((each) => each[0] === position);
   const value = !guess?.base ? guess?.value : guess.inverse ? guess.base / guess.value : guess.base * guess.value; // a factor is of another value
@@ -415,8 +416,10 @@ function star(state, box, x, y, cut, position) {
   });
   // its text stands beside it; near the line's own value above it or below, where that one does not stand
   const text = (d) => `you: ${d.text}`, near = row && Math.abs(height - y(row[2])) < 34, down = height > y(row?.[2] ?? 0) - 6;
-  const left = row && !near && x(row[1]) - 16 - wide(text(guess), 12.5, 600) > box.left;
-  stars.select("text").text(text).attr("x", near ? 0 : left ? -13 : 13).attr("y", near ? (down ? 24 : -14) : 4).attr("text-anchor", near ? "middle" : left ? "end" : "start");
+  const long = row ? wide(text(guess), 12.5, 600) : 0, left = row && !near && x(row[1]) - 16 - long > box.left;
+  const before = near && (x(row[1]) + long / 2 > box.right || (marks?.length && state.width - x(row[1]) > 100)); // names or a bracket stand to its right
+  state.starred = !near ? 0 : before ? long - 8 : long / 2; // so far its text reaches to the left
+  stars.select("text").text(text).attr("x", before ? 8 : near ? 0 : left ? -13 : 13).attr("y", near ? (down ? 24 : -14) : 4).attr("text-anchor", before || left ? "end" : near ? "middle" : "start");
   if (row) glide(stars).attr("transform", `translate(${x(row[1])},${height})`);
   return row ? height : NaN;
 }
