@@ -35,6 +35,7 @@ let face = "sans-serif"; // of the figure's texts, as the style sheet has it
 
 /** From one value to another, their unit said once where it is the same. */
 function span(low, high, unit) {
+  if (high === Infinity) return `${si(low, unit)} and more`; // the amount over a time that may be nothing
   const [a, b] = [si(low, unit), si(high, unit)], same = a.split(" ")[1] === b.split(" ")[1];
   return a === b ? a : `${same ? a.split(" ")[0] : a} to ${b}`;
 }

@@ -167,7 +167,8 @@ const WORKS = {
 function product(lab, n, wide) {
   const { x, r } = lab.drawn, at = (i) => Array.from({ length: n }, (_, k) => x(Math.floor(i / wide) * n + k) * r(k * wide + (i % wide))).reduce((a, b) => a + b);
   const dispatches = [dispatch(lab, tiled, "x", "y", 4 * n * wide, [Math.ceil(wide / 64), Math.ceil(n / 64)], 4 * n * n)];
-  return { variant: "webgpu", dispatches, size: n * wide, result: "y", at, tolerance: 1e-4, flop: 2 * n * n * wide, bytes: 4 * n * (n + 2 * wide) };
+  const bytes = 4 * n * (n + 2 * wide), does = bytes + 2 * n * n * 64 * Math.ceil(wide / 64); // in whole tiles
+  return { variant: "webgpu", dispatches, size: n * wide, result: "y", at, tolerance: 1e-4, flop: 2 * n * n * wide, bytes, does };
 }
 
 // Steps one after the other, each from a buffer into the next one.
@@ -211,8 +212,8 @@ async function sweep(lab, experiment, progress) {
 
 // The variants at a point, round by round, each checked before. Returns why it was left out, and what a FLOP or byte takes, after that of the `last` point.
 async function point(lab, works, last) {
-  const [{ flop, bytes, waits }] = works, right = [], samples = works.map(() => []);
-  if (last && last * (flop + bytes) * (waits ? 1 : 4) > LONGEST) return [SLOW];
+  const [{ flop, bytes, does = flop + bytes, waits }] = works, right = [], samples = works.map(() => []);
+  if (last && last * does * (waits ? 1 : 4) > LONGEST) return [SLOW];
   for (const work of works) if (await checked(lab, work)) right.push(work);
   for (const work of right) if (!(await warm(lab, work))) return [over(lab) ? LATE : SLOW];
   while (right.length && samples[0].length < lab.rounds) {
@@ -223,7 +224,7 @@ async function point(lab, works, last) {
     if (seen === lab.hides) round.forEach((each, i) => samples[i].push(each));
   }
   for (const [i, work] of right.entries()) work.took = await keep(lab, work, samples[i]);
-  return ["", right.length && Math.max(...right.map(({ took }) => took)) / (flop + bytes)];
+  return ["", right.length && Math.max(...right.map(({ took }) => took)) / does];
 }
 
 const main = ({ times }) => (times.latency_s ?? times.period_s)[0];
