@@ -46,7 +46,7 @@ def measure(page: Any) -> Any:
         for _ in range(5):  # beside other programs
             page.goto(address)
             found = page.evaluate(f"async () => {{ {SET_UP} return {call}; }}")
-            if isinstance(found, str) or not told(found, "Too noisy to be kept"):
+            if isinstance(found, str) or not (told(found, "Too noisy to be kept") or told(found, "takes too long")):
                 break
         return found
 
@@ -60,10 +60,10 @@ def told(result: Any, words: str) -> bool:
 def test_each_kernel_is_right_where_its_size_is_no_multiple_of_a_workgroup_s(measure: Any) -> None:
     """With at most three workgroups in a dimension, so that a second one is needed."""
     limits = "{maxBufferSize: 2 ** 20, maxStorageBufferBindingSize: 2 ** 20, maxComputeWorkgroupsPerDimension: 3}"
-    sizes = "sized({matmul: [64, 100], gemm: [1, 65, 100], run_ahead: [1004], repeat: [1, 65]})"
+    sizes = "sized({matmul: [64, 100], gemm: [1, 100], run_ahead: [1004], repeat: [1, 65]})"
     found = measure(f"gpu: on(() => Object.defineProperty(device, 'limits', {{value: {limits}}})), sizes: {sizes}")
     assert not told(found, "wrong") and found["device"]["software"] and told(found, "A processor plays this GPU")
-    assert len({(row["experiment"], row["variant"]) for row in found["rows"]}) == 7 and len(found["rows"]) == 12
+    assert len({(row["experiment"], row["variant"]) for row in found["rows"]}) == 7 and len(found["rows"]) == 11
     assert all(row["error"] < 1e-5 for row in found["rows"]) and min(found["peaks"].values()) > 0
     for times in (*found["launch"].values(), *(each for row in found["rows"] for each in row["times"].values())):
         assert times[1] <= times[0] <= times[2] and times[3] == 3
