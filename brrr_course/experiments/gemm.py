@@ -52,6 +52,8 @@ CPU_SIZES = (512, 1024, 2048)
 def supports(variant: Variant, point: Point) -> bool:
     """Which way is measured at which point."""
     size, n, dtype = int(point["size"]), int(point["columns"]), point["dtype"]
+    if variant.device == "webgpu":
+        return dtype == "float32"
     if not variant.on_gpu:
         return dtype == "float32" and size in CPU_SIZES and n in ON_CPU
     plain = dtype in ("float32", "bfloat16")
@@ -129,6 +131,7 @@ EXPERIMENT = Experiment(
         Variant("zeros", "W x of zeros", "cuda", shown=False),
         Variant("padded", "x padded to whole 16 bytes", "cuda", shown=False),
         Variant("cpu", "W x on the CPU", "cpu", stands_in_for="nn"),
+        Variant("webgpu", "W x on your GPU, in tiles of 64 × 64", "webgpu", timer="browser", stands_in_for="nn"),
     ),
     field="span_s",
     package=__name__,

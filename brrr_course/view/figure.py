@@ -17,7 +17,7 @@ from brrr.core.cards import COLOURS
 from brrr.core.measurement import Estimate, Value
 from brrr_course.nouns.experiment import Line
 from brrr_course.view import words
-from brrr_course.view.quantities import ratio
+from brrr_course.view.quantities import Rates, ratio
 from brrr_course.view.stack import stacked
 
 if TYPE_CHECKING:
@@ -162,16 +162,36 @@ def _foretold(scene: Scene, names: Sequence[str]) -> Data:
 def _yours(scene: Scene, names: Sequence[str]) -> Data:
     """What a browser needs to draw its reader's own GPU beside these lines: its place, and which times to look for.
 
-    Times stand on the axis as they are, and the experiment's own rate is the amount over them.
+    Times stand on the axis as they are, a rate is the amount over them, a speed-up the time of its base over them.
     """
-    shows, rate = scene.view.shows, scene.experiment.rate
-    found = scene.experiment.in_browser([line.name for line in scene.lines])
-    if not found or not _over_x(scene) or shows not in ("time", "rate"):
+    view, rate, known = scene.view, scene.experiment.rate_of(scene.view.rate), scene.experiment.in_browser
+    over = {line: base for line, name in view.bases.items() for base in known([name])}
+    found = [each for each in known([line.name for line in scene.lines])
+             if view.shows in ("time", "rate") or each.stands_in_for in over]  # fmt: skip
+    if not found or not _over_x(scene):
         return {}
-    lines = [[each.variant, each.field, each.stands_in_for, words.brief(each.label), each.label] for each in found]
+    lines = []
+    for each in found:
+        base = over.get(each.stands_in_for)
+        label = f"{each.label}, over {words.rest(base.label, each.label)}" if base else each.label
+        lines.append([each.variant, each.field, each.stands_in_for, words.brief(label), label, base and base.variant])
     return {"yours": {"at": {name: value for name, value in scene.point.items() if name not in names},
                       "values": {name: list(scene.values[name]) for name in names},
-                      "per": rate.of if rate is not None and shows == "rate" else "", "lines": lines}}  # fmt: skip
+                      "per": rate.of if rate is not None and view.shows == "rate" else "", "lines": lines,
+                      "asked": _asked(scene, names)}}  # fmt: skip
+
+
+def _asked(scene: Scene, names: Sequence[str]) -> Data:
+    """What the guess asks for, as `Scene.answer` has it; nothing where it cannot be read off what is drawn."""
+    asked = scene.view.asked
+    if asked is None or not (asked.unit == scene.quantity.unit or (scene.asks_factor and scene.view.shows == "time")):
+        return {}
+    places = {name: list(scene.values[name]) for name in names}
+    if any(value not in places[name] for name, value in asked.of.over.items()):
+        return {}
+    over = {list(names).index(name): places[name].index(value) for name, value in asked.of.over.items()}
+    return {"line": asked.of.line, "base": asked.of.base if scene.asks_factor else "", "over": over,
+            "unit": asked.unit, "inverse": scene.relation == Rates.relation}  # fmt: skip
 
 
 def _guess(scene: Scene, names: Sequence[str]) -> Data:

@@ -34,7 +34,7 @@ factory("memory", detail="l2")
 # ```
 #
 # PyTorch launches two [[kernel|kernels]]. One kernel can do both: [[fusion]]. Count first: how often does each number travel to or
-# from memory, with two kernels and with one?
+# from memory, with two kernels and one?
 
 # %% tags=["guess"]
 g = guess("As one kernel, x.cos().cos() is faster by a factor of ...", unit="x")
@@ -99,6 +99,7 @@ s = guess("As one kernel, this softmax is faster by a factor of ...", unit="x")
 gains = {
     "softmax compile": "softmax eager",
     "norm compile": "norm eager",
+    "chain compile": "chain eager",
     "bias compile": "bias eager",
     "kept compile": "kept eager",
     "linear compile": "linear eager",
@@ -121,7 +122,7 @@ compare(s, "fusion", gains, of="speed-up", at=there)
 # <details><summary>Our explanation</summary>
 #
 # A linear layer with this many rows is [[compute-bound]]: next to its matmul the ReLU's bytes count little. A layer norm is many
-# memory-bound operators. A row fits into one multiprocessor's registers, so one kernel reads it once for the whole norm.
+# memory-bound operators. A row fits into one multiprocessor's registers, so one kernel reads it once.
 #
 # </details>
 #
@@ -132,6 +133,7 @@ compare(s, "fusion", gains, of="speed-up", at=there)
 # | softmax | as above | 8n | 2n |
 # | layer norm | `c = x - mean(x)`, `c * rsqrt(mean(c * c) + eps) * w + b` | 12n | 2n |
 # | bias and ReLU | `relu(x + b)` | 4n | 2n |
+# | scale, add and ReLU | `relu(a * x + r)` | 7n | 3n |
 # | two cosines, both needed | `h = x.cos()`, `h.cos()` | 4n | 3n |
 # | linear layer and ReLU | `relu(x @ W + b)` | 4n | 2n |
 #
@@ -147,8 +149,8 @@ compare(s, "fusion", gains, of="speed-up", at=there)
 # **What stops a compiler from fusing?**
 #
 # - A matmul: it mostly stays the library's own kernel.
-# - A sum that many thread blocks share: its result is there when the last block has finished.
-# - A result that is needed elsewhere, as in the backward pass: it must be written.
+# - A sum over many thread blocks: its result is there when the last block has finished.
+# - A result needed elsewhere, as in the backward pass: it must be written.
 # - A **graph break**: `print`, `.item()` or an `if` on a tensor's values needs Python in between.
 #
 # **Activation checkpointing** computes the forward's results again for the backward. It saves memory and costs one more forward. A backward

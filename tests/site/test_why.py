@@ -40,5 +40,7 @@ def test_it_tells_all_from_the_recording_and_then_the_reader_s_gpu_too_in_a_brow
     page.evaluate("found => document.dispatchEvent(new CustomEvent('brrr-yours', {detail: found}))", YOURS)
     assert "its ridge point lies at 20 FLOP/B" in page.locator("#ridge").inner_text()
     assert page.locator(".scene").nth(3).locator(".axis.y text").all_text_contents() == ["100 µs", "1 ms"]
+    told = page.locator(".scene .say").all_inner_texts()
+    assert [n for n, each in enumerate(told) if each.endswith(" On your own GPU: 1×.")] == [3]
     roofs = page.locator(".scene").last.locator(".roofs .roof-name").all_text_contents()
     assert [each.strip() for each in roofs[2:]] == ["yours: 100 GB/s", "yours: 2 TFLOP/s"] and why.complaints == []

@@ -21,6 +21,7 @@ from brrr_course.lessons.drawings import Dial, LessonDrawing, Made
 from brrr_course.lessons.gemm_estimates import foretold, heuristics_s
 from brrr_course.nouns.source import Evidence, Source
 from brrr_course.view.figure import Data, axis_of, round_steps, short, told_once
+from brrr_course.view.words import brief
 
 DTYPES = ("float32", "bfloat16")
 STOPS = (1, 2, 12, 32, 33, 64, 65, 128, 129, 192, 256, 257, 320, 321, 384, 385, 448, 512, 513, 514, 516, 520, 576, 577,
@@ -54,6 +55,8 @@ def figure(source: Source) -> Data:
     most = 1.08 * max(time for each in both for times in each for n, time in times.items() if n in STOPS)
     line = {"name": "measured", "label": "measured", "short": "measured", "hue": "ink", "on": True}
     predicted = line | {"name": "predicted", "kind": "predicted", "of": "measured", "label": "predicted"}
+    browsers = [[each.variant, each.field, "measured", brief(each.label), each.label]
+                for each in evidence.experiment.in_browser(["nn"])]  # fmt: skip
     return {
         "v": 1, "kind": "tiles", "name": "gemm", "title": "A product in tiles and waves",
         "predictable": True, "predictions": True,
@@ -68,6 +71,8 @@ def figure(source: Source) -> Data:
         "tiles": {"slots": sms, "at": [
             cut and [n, cut.columns, cut.rows, cut.across, cut.down, cut.work]
             for n, here in zip(STOPS, cuts, strict=True) for cut in here]},
+        "yours": {"at": {"size": SWEPT}, "values": {"columns": list(STOPS), "dtype": list(DTYPES)}, "per": "",
+                  "lines": browsers},
         "badge": str(source.badge(evidence.experiment)),
         "alt": "Measured and predicted time against columns N; below, the result in tiles, and blocks in waves.",
         **told_once(told),

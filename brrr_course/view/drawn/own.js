@@ -1,7 +1,8 @@
 // The reader's own GPU in a figure: what this browser has measured of it once, as further lines of every scene that knows such work.
 //
 // `scene.yours` says which of its times belong there: the fixed axes' values (`at`), the sliders' (`values`), the amount whose rate is shown
-// (`per`), and of each line the variant, the time, the line that it stands beside, and how it reads.
+// (`per`), and of each line the variant, the time, the line that it stands beside, how it reads, and the variant that it is a speed-up over.
+// `asked` says what the reader guessed of which line, over which other one and place: so that one hears it of the own GPU too.
 
 import { placeOf, si } from "./numbers.js";
 import { measure, result } from "./yours.js";
@@ -42,31 +43,45 @@ export const nameOf = ({ device }) => [[device.vendor, device.architecture].filt
 
 function ownLines(scene, found) {
   const { sliders, yours, x } = scene, places = sliders.reduce((product, slider, i) => product * (i === x.along ? 1 : slider.texts.length), 1);
-  return yours.lines.map(([variant, field, of, short, label]) => {
-    const cuts = Array.from({ length: places }, () => []), rows = found.rows.filter((each) => each.experiment === scene.name && each.variant === variant && each.times[field]);
+  const measured = (variant, field) => found.rows.filter((each) => each.experiment === scene.name && each.variant === variant && each.times[field]);
+  return yours.lines.map(([variant, field, of, short, label, base]) => {
+    const bases = new Map(measured(base, field).map((row) => [JSON.stringify(row.point), row.times[field]])); // what is measured of both has a speed-up
+    const cuts = Array.from({ length: places }, () => []), rows = measured(variant, field).filter((row) => !base || bases.has(JSON.stringify(row.point)));
     // A size that was measured alone stands beside every other, and is told; another type of number is another thing.
     const alone = (name) => typeof rows[0].point[name] === "number" && rows.every((each) => each.point[name] === rows[0].point[name]);
-    const told = (names) => names.filter(alone).map((name) => `, at ${sized(rows[0].point[name])} ${name}`).join("");
-    const others = rows.length ? told([...sliders.filter((_, i) => i !== x.along).map(({ name }) => name), ...Object.keys(yours.at)]) : "";
+    const differs = (name) => alone(name) && rows[0].point[name] !== yours.at[name], names = [...sliders.filter((_, i) => i !== x.along).map(({ name }) => name), ...Object.keys(yours.at)];
+    const others = rows.length ? names.filter(differs).map((name) => `, at ${said(name, sized(rows[0].point[name]))}`).join("") : "";
     for (const row of rows.filter(({ point }) => Object.entries(yours.at).every(([name, value]) => point[name] === value || alone(name)))) {
       const stands = sliders.map(({ name, texts }, i) => (i !== x.along && alone(name) ? texts.map((_, k) => k) : [yours.values[name].indexOf(row.point[name])]));
       for (const at of stands.reduce((all, some) => all.flatMap((head) => some.map((k) => [...head, k])), [[]])) {
         if (at.includes(-1)) continue;
         const cut = placeOf({ scene, at }, x.along), along = x.at[cut]?.length ? x.at[cut] : x.at;
-        cuts[cut].push([at[x.along], along[at[x.along]], ...heights(row, field, yours.per)]);
+        cuts[cut].push([at[x.along], along[at[x.along]], ...heights(row, field, yours.per, bases.get(JSON.stringify(row.point)))]);
       }
     }
     for (const cut of cuts) cut.sort((a, b) => a[0] - b[0]);
-    return { name: `yours ${of}`, label: label + others, short: short + others, hue: "yours", cuts };
+    return { name: `yours ${of}`, label: label + others, short: short + others, hue: "yours", others, cuts };
   }).filter((line) => line.cuts.some((cut) => cut.length));
 }
 
+/** What was guessed, of the reader's own GPU where the sliders stand; nothing where that was not measured. */
+export function answer({ scene, at }) {
+  const { line, base, over, unit, inverse } = scene.yours.asked ?? {}, { along } = scene.x;
+  const drawn = (of) => scene.lines.find(({ name }) => name === `yours ${of}`);
+  const value = (of, stands) => drawn(of)?.cuts[placeOf({ scene, at: stands }, along)].find(([place]) => place === stands[along])?.[2];
+  const here = value(line, at), there = base ? value(base, at.map((place, i) => over[i] ?? place)) : 1, found = base && inverse ? there / here : here / there;
+  return found > 0 ? ` On your own GPU${drawn(line).others}: ${si(found, unit)}.` : "";
+}
+
+const said = (name, value) => (name.endsWith("s") ? `${value} ${name}` : `${name} ${value}`); // as an Axis says it
 const sized = (value) => (value >= 2 ** 17 && Number.isInteger(Math.log2(value)) ? `2${[...String(Math.log2(value))].map((digit) => "⁰¹²³⁴⁵⁶⁷⁸⁹"[digit]).join("")}` : value);
 
-/** Median, low, high and count, of the time or of the amount a second. */
-function heights(row, field, per) {
+/** Median, low, high and count: of the time, of the amount a second, or of how many times as fast as its base it is. */
+function heights(row, field, per, base) {
   const [median, low, high, n] = row.times[field];
-  return per ? [row[per] / median, row[per] / high, row[per] / low, n] : [median, low, high, n];
+  if (base) return [base[0] / median, base[1] / high, base[2] / low, n];
+  const amount = row[per] ?? row.point[per]; // an axis's value, too
+  return per ? [amount / median, amount / high, amount / low, n] : [median, low, high, n];
 }
 
 function wider(axis, heights) {

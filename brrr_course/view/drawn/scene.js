@@ -35,6 +35,7 @@ let face = "sans-serif"; // of the figure's texts, as the style sheet has it
 
 /** From one value to another, their unit said once where it is the same. */
 function span(low, high, unit) {
+  if (high === Infinity) return `${si(low, unit)} and more`; // the amount over a time that may be nothing
   const [a, b] = [si(low, unit), si(high, unit)], same = a.split(" ")[1] === b.split(" ")[1];
   return a === b ? a : `${same ? a.split(" ")[0] : a} to ${b}`;
 }
@@ -102,6 +103,7 @@ export function draw(el, scene, kept = {}) {
     for (const panel of [plane, tiles, timeline, stack, bars]) top += panel(state, top);
     svg.attr("width", `${width / 16}rem`).attr("height", `${top / 16}rem`).attr("viewBox", `0 0 ${width} ${top}`);
     say(said, scene.say, state.place, replied(state));
+    if (mine) said.append("span").attr("class", "ink-yours").text(own.answer(state));
     say(more, scene.more, state.place);
     meter(gauges, scene, state.place);
     turn(dials, state, move);
@@ -117,6 +119,7 @@ export function draw(el, scene, kept = {}) {
     const { lines, badge: theirs, ...axes } = far ? drawn({ y: logged(recorded.y, recorded.lines), all: recorded.all && logged(recorded.all, recorded.lines) }) : plain;
     Object.assign(scene, axes, { lines: [...recorded.lines, ...lines] }, lines.length && recorded.roofs ? withRoofs(recorded.roofs, axes.y, found.peaks) : {});
     badge.text([scene.badge, theirs].filter(Boolean).join(" · "));
+    svg.attr("aria-label", alternative(scene) + (lines.length ? ` Beside them: ${lines.map((each) => each.label).join("; ")}.` : ""));
     paint(glides);
   };
 
@@ -321,8 +324,9 @@ function valuesOf(state, box, x, y, values, points, guessed) {
     const next = points.get(line.name).find((each) => x(each[1]) > across + size / 2), climbs = next && up - y(next[2]) > 8;
     const below = y(least) + 26 + high < box.foot && !(guessed > up - 6 && guessed < y(least) + 44 + high) && ((i === 0 && groups.length > 1) || (guessed < up - 6 && guessed > up - 40 - high));
     const starred = guessed < up && guessed > up - 40 - high;
-    const beside = !below && (climbs || starred) && across - 9 - size > box.left, first = below ? y(least) + 24 : Math.max(up - (beside ? 10 : 14) - high, box.top + 6);
-    const at = beside ? across - 9 : keep(across, box.left + size / 2, box.right + 8 - size / 2);
+    const aside = starred ? Math.max(9, state.starred + 6) : 9;
+    const beside = !below && (climbs || starred) && across - aside - size > box.left, first = below ? y(least) + 24 : Math.max(up - (beside ? 10 : 14) - high, box.top + 6);
+    const at = beside ? across - aside : keep(across, box.left + size / 2, box.right + 8 - size / 2);
     return rows.map((each, k) => ({ ...each, x: at, y: first + 17 * k, end: beside ? "end" : "middle" }));
   });
   glide(state.layer("marks").selectAll("text.value").data(put, (d) => d.name).join("text").attr("class", (d) => `value ink-${d.hue}`)
@@ -400,7 +404,7 @@ function brackets(state, box, y, here, at, place) {
 
 /** The reader's guess, on the line that it was asked about and only where it was asked. */
 function star(state, box, x, y, cut, position) {
-  const { scene: { guess, lines }, place, glide } = state;
+  const { scene: { guess, lines, marks }, place, glide } = state;
   const asked = guess?.value != null && guess.line && place === guess.place ? lines.find((d) => d.name === guess.line) : null;
   const row = asked?.cuts[cut]?.find((each) => each[0] === position);
   const value = !guess?.base ? guess?.value : guess.inverse ? guess.base / guess.value : guess.base * guess.value; // a factor is of another value
@@ -413,8 +417,10 @@ function star(state, box, x, y, cut, position) {
   });
   // its text stands beside it; near the line's own value above it or below, where that one does not stand
   const text = (d) => `you: ${d.text}`, near = row && Math.abs(height - y(row[2])) < 34, down = height > y(row?.[2] ?? 0) - 6;
-  const left = row && !near && x(row[1]) - 16 - wide(text(guess), 12.5, 600) > box.left;
-  stars.select("text").text(text).attr("x", near ? 0 : left ? -13 : 13).attr("y", near ? (down ? 24 : -14) : 4).attr("text-anchor", near ? "middle" : left ? "end" : "start");
+  const long = row ? wide(text(guess), 12.5, 600) : 0, left = row && !near && x(row[1]) - 16 - long > box.left;
+  const before = near && (x(row[1]) + long / 2 > box.right || (marks?.length && state.width - x(row[1]) > 100)); // names or a bracket stand to its right
+  state.starred = !near ? 0 : before ? long - 8 : long / 2; // so far its text reaches to the left
+  stars.select("text").text(text).attr("x", before ? 8 : near ? 0 : left ? -13 : 13).attr("y", near ? (down ? 24 : -14) : 4).attr("text-anchor", before || left ? "end" : near ? "middle" : "start");
   if (row) glide(stars).attr("transform", `translate(${x(row[1])},${height})`);
   return row ? height : NaN;
 }

@@ -9,13 +9,15 @@ import naive from "../../../data/wgsl/matmul.wgsl";
 import tiled from "../../../data/wgsl/tiled.wgsl";
 
 const powers = (...exponents) => exponents.map((exponent) => 2 ** exponent);
-// What is measured, places of the experiments' axes; `elements` are those of `repeat`: the most that fit, on a processor the fewest.
+// What is measured, places of the experiments' axes; `elements` are those of `repeat`, `side` those of `gemm`: the most that fit, on a processor
+// the fewest.
 export const SIZES = {
   run_ahead: powers(10, 14, 16, 18, 20, 22, 24), repeat: powers(0, 2, 3, 4, 5, 6, 7, 9), elements: powers(16, 20, 24),
   fusion: powers(10, 14, 18, 20, 22, 24, 26), matmul: powers(6, 7, 8, 9, 10, 11, 12, 13),
+  gemm: [1, 32, 64, 128, 129, 256, 512, 1024, 2048], side: powers(9, 11),
 };
-const SHARE = { launch: 2, repeat: 8, copy: 1, fusion: 14, run_ahead: 7, matmul: 10 }; // of the time, in this order
-const SHORTEST = 0.04, LONGEST = 0.5, TICKS = 100; // timed at once: s, and steps of the clock; a browser takes a GPU away that is kept for seconds
+const SHARE = { launch: 2, repeat: 8, copy: 1, fusion: 12, run_ahead: 6, gemm: 7, matmul: 9 }; // of the time, in this order
+const SHORTEST = 0.03, LONGEST = 0.5, TICKS = 100; // timed at once: s, and steps of the clock; a browser takes a GPU away that is kept for seconds
 const AGREE = 0.05, WARM = 2; // it is warm when two rounds agree so far, or after so many seconds, or an eighth of the experiment's
 const FACTOR = 1 + 1.5 / 128, ADDEND = 1.25 / 128; // float32 holds both, and 512 steps stay in its range
 // Products in `run_ahead`; results that are checked; numbers, which the inputs repeat: a prime, so that no row of a matrix is like another.
@@ -85,12 +87,14 @@ async function prepare(lab) {
   lab.tick = ticks(lab.now);
   lab.shortest = Math.min(LONGEST, Math.max(SHORTEST, TICKS * lab.tick));
   const memory = (navigator.deviceMemory ?? 4) * 2 ** 25; // of each of the four: an eighth of the machine's in all, which a GPU may share
-  const wanted = 4 * Math.max(...sizes.run_ahead, ...sizes.fusion, ...sizes.elements, ...sizes.matmul.map((n) => n * n));
+  const side = Math.max(...sizes.side), products = [...sizes.matmul.map((n) => n * n), side * side, ...sizes.gemm.map((columns) => columns * side)];
+  const wanted = 4 * Math.max(...sizes.run_ahead, ...sizes.fusion, ...sizes.elements, ...products);
   lab.bytes = 4 * Math.floor(Math.min(wanted, memory, device.limits.maxBufferSize, device.limits.maxStorageBufferBindingSize) / 4);
   while (!(await buffers(lab))) lab.bytes = 16 * Math.floor(lab.bytes / 32);
   lab.drawn = { x: fill(lab, lab.x), r: fill(lab, lab.r) };
   lab.numbers = stored(device, Float32Array.from({ length: 8 }, (_, i) => (i < 4 ? FACTOR : ADDEND)), GPUBufferUsage.UNIFORM);
-  lab.elements = sizes.elements.filter((elements) => 4 * elements <= lab.bytes).at(lab.about.software ? 0 : -1);
+  const fit = (values, numbers) => values.filter((value) => 4 * numbers(value) <= lab.bytes).at(lab.about.software ? 0 : -1);
+  Object.assign(lab, { elements: fit(sizes.elements, (elements) => elements), side: fit(sizes.side, (n) => n * n) });
 }
 
 async function buffers(lab) {
@@ -156,13 +160,20 @@ const WORKS = {
     const way = (variant, buffers, steps) => ({ ...pointwise(lab, elements, buffers, steps, CHAINED), ...more, variant });
     return [way("webgpu-chain", "xyzy", [SCALE, ADD, RELU]), way("webgpu-chain-fused", "xy", [SCALE + ADD + RELU])];
   },
+  gemm: (lab, columns) => [{ ...product(lab, lab.side, columns), point: { columns, size: lab.side, dtype: "float32" } }],
   matmul(lab, n) {
-    const { x, r } = lab.drawn, at = (i) => Array.from({ length: n }, (_, k) => x(i - (i % n) + k) * r(k * n + (i % n))).reduce((a, b) => a + b);
-    const work = { point: { size: n }, size: n * n, result: "y", at, tolerance: 1e-4, flop: 2 * n ** 3, bytes: 12 * n * n, waits: true };
-    const way = (code, side) => dispatch(lab, code, "x", "y", 4 * n * n, [Math.ceil(n / side), Math.ceil(n / side)]);
-    return [{ ...work, variant: "webgpu-naive", dispatches: [way(naive, 16)] }, { ...work, variant: "webgpu", dispatches: [way(tiled, 64)] }];
+    const work = { ...product(lab, n, n), point: { size: n }, waits: true };
+    return [{ ...work, variant: "webgpu-naive", dispatches: [dispatch(lab, naive, "x", "y", 4 * n * n, [Math.ceil(n / 16), Math.ceil(n / 16)])] }, work];
   },
 };
+
+// n x n numbers of x by n x wide of r.
+function product(lab, n, wide) {
+  const { x, r } = lab.drawn, at = (i) => Array.from({ length: n }, (_, k) => x(Math.floor(i / wide) * n + k) * r(k * wide + (i % wide))).reduce((a, b) => a + b);
+  const dispatches = [dispatch(lab, tiled, "x", "y", 4 * n * wide, [Math.ceil(wide / 64), Math.ceil(n / 64)], 4 * n * n)];
+  const bytes = 4 * n * (n + 2 * wide), does = bytes + 2 * n * n * 64 * Math.ceil(wide / 64); // in whole tiles
+  return { variant: "webgpu", dispatches, size: n * wide, result: "y", at, tolerance: 1e-4, flop: 2 * n * n * wide, bytes, does };
+}
 
 // Steps one after the other, each from a buffer into the next one.
 function pointwise(lab, elements, buffers, steps, right) {
@@ -173,9 +184,9 @@ function pointwise(lab, elements, buffers, steps, right) {
 }
 
 // A kernel that does not compile gives a wrong result.
-function dispatch({ device, pipelines, layout, bindings, ...lab }, code, from, into, size, grid) {
+function dispatch({ device, pipelines, layout, bindings, ...lab }, code, from, into, size, grid, read = size) {
   if (!pipelines.has(code)) pipelines.set(code, device.createComputePipeline({ layout, compute: { module: device.createShaderModule({ code }) } }));
-  const bound = [{ buffer: lab[from], size }, { buffer: lab.r, size }, { buffer: lab[into], size }, { buffer: lab.numbers }];
+  const bound = [{ buffer: lab[from], size: read }, { buffer: lab.r, size }, { buffer: lab[into], size }, { buffer: lab.numbers }];
   const group = device.createBindGroup({ layout: bindings, entries: bound.map((resource, binding) => ({ binding, resource })) });
   return { pipeline: pipelines.get(code), group, grid };
 }
@@ -188,12 +199,12 @@ async function sweep(lab, experiment, progress) {
   const names = Object.keys(SHARE), first = names.indexOf(experiment), rest = names.slice(first).reduce((sum, name) => sum + SHARE[name], 0);
   const most = lab.about.software ? lab.elements : 4 * Math.floor(lab.bytes / 16), values = { launch: [1], copy: [most] }[experiment] ?? lab.sizes[experiment];
   lab.due = lab.now() + ((lab.end - lab.now()) * SHARE[experiment]) / rest;
-  const last = {};
+  const numbers = { matmul: (n) => n * n, gemm: (columns) => columns * lab.side }[experiment] ?? ((count) => count), last = {};
   let why = "", took = 0;
   for (const [k, value] of values.entries()) {
     const begun = lab.now();
     progress({ share: (first + k / values.length) / names.length, experiment, value });
-    if (4 * (experiment === "matmul" ? value * value : value) > lab.bytes) why ||= LARGE;
+    if (4 * numbers(value) > lab.bytes) why ||= LARGE;
     else if (k && begun + took > lab.due) why ||= LATE;
     if (!why) why = await point(lab, WORKS[experiment](lab, value).map((work) => ({ ...work, experiment })), last);
     if (why) note(lab, `${experiment} is left out, since ${why}, at`, value);
@@ -205,7 +216,7 @@ async function sweep(lab, experiment, progress) {
 
 // The variants at a point, round by round, each checked before. Returns why it was left out; `last` holds what a FLOP or byte took each at the point before.
 async function point(lab, works, last) {
-  const right = [], size = ({ flop, bytes }) => flop + bytes, fits = (work) => !((last[work.variant] ?? 0) * size(work) * (work.waits ? 1 : 4) > LONGEST);
+  const right = [], size = ({ flop, bytes, does = flop + bytes }) => does, fits = (work) => !((last[work.variant] ?? 0) * size(work) * (work.waits ? 1 : 4) > LONGEST);
   const quick = works.filter(fits), samples = works.map(() => []);
   if (!quick.length) return SLOW;
   for (const work of quick) if (await checked(lab, work)) right.push(work);
@@ -339,5 +350,5 @@ export function result({ rows, said, notes, hides, about, tick }) {
   const [copy] = of("copy"), peaks = { bytes_per_s: rate(copy, "bytes"), flop_per_s: rate(of("repeat").at(-1), "flop") };
   const better = (row) => of("matmul").filter(({ point }) => point.size === row.point.size).reduce((a, b) => (main(b) < main(a) ? b : a));
   const products = of("matmul").map((row) => (row.variant === "webgpu" ? { ...better(row), variant: "webgpu" } : row));
-  return { device: { ...about, tick_s: tick }, said: all, rows: [...["repeat", "fusion", "run_ahead"].flatMap(of), ...products], launch, copy, peaks };
+  return { device: { ...about, tick_s: tick }, said: all, rows: [...["repeat", "fusion", "run_ahead", "gemm"].flatMap(of), ...products], launch, copy, peaks };
 }

@@ -159,7 +159,7 @@ LESSON = Path(__file__).resolve().parents[3] / "notebooks" / "source" / "05_fusi
 def test_the_table_of_numbers_moved_is_the_theorys() -> None:
     rows = re.findall(r"^# \| (.*?) \| .*? \| (\d+)n \| (\d+)n \|$", LESSON.read_text("utf-8"), flags=re.MULTILINE)
     kinds = {label: kind for kind, label in theory.KINDS.items()}
-    assert len(rows) == 5
+    assert len(rows) == 6
     for label, *numbers in rows:
         moved = [round(each / 2**26) for each in theory.moved(kinds[label], 2**26)]
         assert moved == [int(each) for each in numbers], label
