@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch.utils import _pytree
 
-from brrr.counting.cost import COPIED, Form, Matmul
+from brrr.counting.cost import ABOVE, COPIED, Form, Matmul
 from brrr.gpu import is_gpu
 
 _FUSED_STEPS = ("aten._fused_adam", "aten._fused_sgd", "aten._fused_adagrad")
@@ -184,19 +184,15 @@ CROSSING = ("aten._to_copy", "aten.copy")
 
 
 STEPS, EACH, LAST = "steps", "each", ", channels last"
-"""Forms whose `lines` are threads, and whose `length` is what each goes through, one after the other; or one a thread."""
-_WALKS: dict[str, tuple[int, ...]] = {
-    **dict.fromkeys(
-        ("upsample_linearnd", "upsample_bilinearnd", "upsample_trilinearnd", "upsample_bicubicnd",
-         "upsample_linearnd_backward", "upsample_bicubicnd_backward"), (0, 1),
-    ),
-    "grid_sampler_nd": (1,), "grid_sampler_nd_backward": (1,),
-    "upsample_nearestnd_backward": (0,), "_upsample_nearest_exactnd_backward": (0,),
-    **dict.fromkeys(
-        ("upsample_bilinearnd_backward", "upsample_trilinearnd_backward", "reflection_padnd", "replication_padnd",
-         "reflection_padnd_backward", "replication_padnd_backward"), (),
-    ),
-}  # fmt: skip
+"""Forms whose `lines` are threads, and whose `length` is what each goes through one after the other; or one each."""
+_WALKS: dict[str, tuple[int, ...]] = {name: dims for dims, names in (
+    ((0, 1), "upsample_linearnd upsample_bilinearnd upsample_trilinearnd upsample_bicubicnd"),
+    ((0, 1), "upsample_linearnd_backward upsample_bicubicnd_backward"),
+    ((0,), "upsample_nearestnd_backward _upsample_nearest_exactnd_backward"),
+    ((1,), "grid_sampler_nd grid_sampler_nd_backward"),
+    ((), "upsample_bilinearnd_backward upsample_trilinearnd_backward reflection_padnd replication_padnd"),
+    ((), "reflection_padnd_backward replication_padnd_backward"),
+) for name in names.split()}  # fmt: skip
 """Kernels of torch in which a thread has a place of an image, and the dimensions that it goes through there: images,
 channels, or none (`native/cuda` of torch 2.11)."""
 _TURNED = ("upsample_bilinearnd", "upsample_nearestnd_backward")
@@ -259,7 +255,8 @@ def _convolved(call: Call) -> Form:
     if call.args.get("transposed") or spread or weight.dim() == 5:
         name = "transposed" if call.args.get("transposed") else "dilated" if spread else "volume"
     x = call.tensor("input")
-    return Form(name + LAST * last(x), lines, length, x.shape[0], window)
+    lies = LAST * last(x) + ABOVE * (isinstance(above, torch.Tensor) and last(x) and last(above))
+    return Form(name + lies, lines, length, x.shape[0], window)
 
 
 def _attended(call: Call) -> Form:
@@ -294,22 +291,14 @@ def _transformed(call: Call) -> Form:
     to_real = "last_dim_size" in call.args
     x = call.output if to_real else call.tensor("self")
     sides = [x.shape[dim] for dim in call.args["dim"]]
-    passes = sum(math.ceil(math.log(max(side, 2), _FITS)) * (_ODD if _is_odd(side) else 1) for side in sides)
+    passes = sum(math.ceil(math.log(max(side, 2), _FITS)) * (_ODD if _SMOOTH % side else 1) for side in sides)
     length, scaled = math.prod(sides), bool(call.args["normalization"])
     return Form("transform", x.numel() // max(1, length), length, 1, passes + scaled + to_real)
 
 
-_FITS, _ODD, _PRIME = 2**14, 6, 127
+_FITS, _ODD, _SMOOTH = 2**14, 6, math.factorial(127) ** 24
 """Numbers that one kernel of cuFFT transforms; passes for a length with a prime factor of more than 127, which becomes
-two transforms of at least twice the length, and products (L. Bluestein, 1970)."""
-
-
-def _is_odd(side: int) -> bool:
-    for factor in range(2, _PRIME + 1):
-        while side % factor == 0:
-            side //= factor
-    return side > 1
-
+two transforms of at least twice the length, and products (L. Bluestein, 1970); what all other lengths divide."""
 
 _SPECIAL: dict[str, Callable[[Call], Form]] = {
     "index": _indexed, "convolution": _convolved, "attention": _attended, "pooling": _pooled, "loss": _lost,

@@ -111,7 +111,7 @@ def _one_by_one(each: OperatorCost) -> list[OperatorCost]:
     """The sum of a batch's products: torch adds one after the other to the result."""
     if not each.matmuls:
         return [each]
-    one, size = replace(each.matmuls[0], batch=1), ITEMSIZE.get(each.dtype, 4)
+    one = replace(each.matmuls[0], batch=1)
     made = one.m * one.n
     step = part_of(each, "matmul", "addmm_", one.k * (one.m + one.n) + made, made, Form(), one)
     copied = part_of(each, "copy", "copy_", prod(each.shapes[0]), made, Form("", 1, made))

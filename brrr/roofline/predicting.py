@@ -186,10 +186,7 @@ HOWS = ("eager", "graph", "compiled")
 
 
 @overload
-def predict(
-    fn_or_cost: list[Any], *, device: Where = None, how: How = "eager", calls: int = 100, backward: bool = False,
-    tf32: bool | None = None, dtype: str = "float32",
-) -> list[Prediction]: ...  # fmt: skip
+def predict(fn_or_cost: list[Any], *, device: Where = None, **how: Any) -> list[Prediction]: ...
 @overload
 def predict(
     fn_or_cost: Callable[..., Any] | Cost, *args: Any, device: Where = None, how: How = "eager", calls: int = 100,
@@ -197,16 +194,9 @@ def predict(
 ) -> Prediction: ...  # fmt: skip
 @extras("predict")
 def predict(
-    fn_or_cost: Any,
-    *args: Any,
-    device: Where = None,
-    how: How = "eager",
-    calls: int = 100,
-    backward: bool = False,
-    tf32: bool | None = None,
-    dtype: str = "float32",
-    **kwargs: Any,
-) -> Prediction | list[Prediction]:
+    fn_or_cost: Any, *args: Any, device: Where = None, how: How = "eager", calls: int = 100, backward: bool = False,
+    tf32: bool | None = None, dtype: str = "float32", **kwargs: Any,
+) -> Prediction | list[Prediction]:  # fmt: skip
     """Predict how long a piece of work should take on a device, and what limits it.
 
     >>> predict(Cost(flop=2**26, bytes=2**29), device="datasheet:h200")
