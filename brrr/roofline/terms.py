@@ -100,8 +100,9 @@ def modelled_time(
     return OperatorTime(each.name, host, moving, computing, device, known)
 
 
-MISS = 380.0
-"""Cycles that a load takes longer from memory than from the cache; some do where half the cache would be filled."""
+MISS, EVICTS = 380.0, 2.2
+"""Cycles that a load takes longer from memory than from the cache: none do where a call's bytes are less than 1 / 2.2
+of the cache, and all where they are twice as many, as recorded."""
 
 
 def kernel_of(each: OperatorCost) -> Mapping[str, float]:
@@ -119,7 +120,7 @@ def walked_s(each: OperatorCost, told: Mapping[str, float], model: DeviceModel) 
     issuing = issued * threads * steps / (plain_rate(model, "fp32") or math.inf)
     full, together = max(1.0, threads / FULL / (model.sm_count or 1)), min(threads, BLOCK) / LANES
     cache = model.hardware and model.hardware.l2_bytes
-    missed = min(1.0, max(0.0, math.log2(2 * each.bytes / cache))) if cache and each.bytes else 0.0
+    missed = min(1.0, max(0.0, math.log2(EVICTS * each.bytes / cache))) if cache and each.bytes else 0.0
     cycles = max(told["step"] + MISS * missed, issued * together) if "step" in told else 0.0
     return max(issuing, full * steps * cycles / (model.clock_hz or CLOCK_HZ))
 
