@@ -186,12 +186,12 @@ HOWS = ("eager", "graph", "compiled")
 
 
 @overload
-def predict(fn_or_cost: list[Any], *, device: Where = None, **how: Any) -> list[Prediction]: ...
-@overload
 def predict(
     fn_or_cost: Callable[..., Any] | Cost, *args: Any, device: Where = None, how: How = "eager", calls: int = 100,
     backward: bool = False, tf32: bool | None = None, dtype: str = "float32", **kwargs: Any,
 ) -> Prediction: ...  # fmt: skip
+@overload
+def predict(fn_or_cost: list[Any], *, device: Where = None, **how: Any) -> list[Prediction]: ...
 @extras("predict")
 def predict(
     fn_or_cost: Any, *args: Any, device: Where = None, how: How = "eager", calls: int = 100, backward: bool = False,
