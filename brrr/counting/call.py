@@ -2,6 +2,7 @@
 
 import inspect
 import math
+import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 import torch
 from torch.utils import _pytree
 
-from brrr.counting.cost import COPIED, Form, Matmul
+from brrr.counting.cost import ABOVE, COPIED, Form, Matmul
 from brrr.gpu import is_gpu
 
 _FUSED_STEPS = ("aten._fused_adam", "aten._fused_sgd", "aten._fused_adagrad")
@@ -148,6 +149,8 @@ _ELEMENTWISE = ("aten.gather", "aten.scatter")
 
 def form_of(call: Call, kind: str) -> Form:
     """The form of a call of an operator of this kind; the empty one where there is nothing to tell."""
+    if (walked := _walked(call)) is not None:
+        return walked
     if kind in ("pointwise", "copy") and call.of_lists:
         sizes = [tensor.numel() for tensor in call.tensors(next(iter(call.args)))]
         longest = max(sizes, default=0)  # which decides where there are few pieces
@@ -180,12 +183,57 @@ _SORTS = ("aten.sort", "aten.topk", "aten.kthvalue", "aten.median", "aten.mode")
 CROSSING = ("aten._to_copy", "aten.copy")
 
 
+STEPS, EACH, LAST = "steps", "each", ", channels last"
+"""Forms whose `lines` are threads, and whose `length` is what each goes through one after the other; or one each."""
+_WALKS: dict[str, tuple[int, ...]] = {name: dims for dims, names in (
+    ((0, 1), "upsample_linearnd upsample_bilinearnd upsample_trilinearnd upsample_bicubicnd"),
+    ((0, 1), "upsample_linearnd_backward upsample_bicubicnd_backward"),
+    ((0,), "upsample_nearestnd_backward _upsample_nearest_exactnd_backward"),
+    ((1,), "grid_sampler_nd grid_sampler_nd_backward"),
+    ((), "upsample_bilinearnd_backward upsample_trilinearnd_backward reflection_padnd replication_padnd"),
+    ((), "reflection_padnd_backward replication_padnd_backward"),
+) for name in names.split()}  # fmt: skip
+"""Kernels of torch in which a thread has a place of an image, and the dimensions that it goes through there: images,
+channels, or none (`native/cuda` of torch 2.11)."""
+_TURNED = ("upsample_bilinearnd", "upsample_nearestnd_backward")
+"""Those that have another kernel for images that lie channels last: a thread for each element."""
+_PAIR = 256
+"""Threads of a block that computes one distance."""
+
+
+def numbered(name: str) -> str:
+    """An operator's name for any number of dimensions: upsample_bilinearnd for upsample_bilinear2d."""
+    return re.sub(r"\d(?=d)", "n", name)
+
+
+def last(x: torch.Tensor) -> bool:
+    """Whether images lie channels last."""
+    return x.dim() == 4 and x.shape[1] > 1 and x.is_contiguous(memory_format=torch.channels_last)
+
+
+def _walked(call: Call) -> Form | None:
+    """Threads and their steps, of kernels that no sweep holds."""
+    name = numbered(call.name.removeprefix("aten."))
+    if name in ("_cdist_forward", "_pdist_forward"):
+        return Form(STEPS, call.output.numel() * _PAIR, 1)
+    if name in ("_embedding_bag", "_embedding_bag_forward_only"):
+        bags, width = call.output.numel(), call.output.shape[-1]
+        return Form(STEPS, bags, math.ceil(call.tensor("indices").numel() * width / max(bags, 1)))
+    if name not in _WALKS:
+        return None
+    x = call.output if "nearest" in name else call.args.get("grad_output", call.output)
+    through = () if last(x) and name in _TURNED else _WALKS[name]
+    steps = math.prod(x.shape[dim] for dim in through)
+    return Form(STEPS if through else EACH, x.numel() // max(steps, 1), steps)
+
+
 def _indexed(call: Call) -> Form:
     named = _COUNTED.get(call.name.removeprefix("aten.").rstrip("_"))
     x, table = call.tensor(named) if named else call.output, next(iter(call.args.values()))
     dim = call.args.get("dim")
-    if call.name.startswith("aten._embedding_bag") and call.has("weight"):
-        return Form("rows", call.tensor("indices").numel(), x.shape[-1], len(call.tensor("weight")))
+    if call.name.startswith("aten._embedding_bag"):
+        rows = call.args.get("num_weights") or len(call.tensor("weight"))
+        return Form("rows", call.tensor("indices").numel(), call.tensor("grad").shape[-1], int(rows))
     if call.name.startswith(_ELEMENTWISE) and x.dim() > 1 and dim is not None and int(dim) % x.dim() == x.dim() - 1:
         return Form("rows, within", x.numel() // max(x.shape[-1], 1), x.shape[-1], int(table.shape[-1]))
     rows = call.args.get("num_weights") or (table.shape[0] if isinstance(table, torch.Tensor) and table.dim() else 1)
@@ -207,14 +255,16 @@ def _convolved(call: Call) -> Form:
     if call.args.get("transposed") or spread or weight.dim() == 5:
         name = "transposed" if call.args.get("transposed") else "dilated" if spread else "volume"
     x = call.tensor("input")
-    last = x.dim() == 4 and x.shape[1] > 1 and x.is_contiguous(memory_format=torch.channels_last)
-    return Form(f"{name}, channels last" if last else name, lines, length, x.shape[0], window)
+    lies = LAST * last(x) + ABOVE * (isinstance(above, torch.Tensor) and last(x) and last(above))
+    return Form(name + lies, lines, length, x.shape[0], window)
 
 
 def _attended(call: Call) -> Form:
     """Rows of all queries, and the width of a head."""
-    query = call.tensor("query")
-    return Form("causal" if call.args.get("is_causal") else "all", query.numel() // query.shape[-1], query.shape[-1])
+    query, hidden = call.tensor("query"), call.has("attn_mask") or call.has("attn_bias")
+    masked = hidden and query.element_size() == 2  # in float32 the same kernel takes a mask or none
+    name = "causal" if call.args.get("is_causal") else "masked" if masked else "all"
+    return Form(name, query.numel() // query.shape[-1], query.shape[-1])
 
 
 def window(call: Call) -> int:
@@ -234,8 +284,25 @@ def _lost(call: Call) -> Form:
     return Form("rows", x.shape[0], x.numel() // x.shape[0]) if isinstance(x, torch.Tensor) and x.dim() > 1 else Form()
 
 
+def _transformed(call: Call) -> Form:
+    """Transforms and their length, and as `window` the passes over memory: one for each side of a length that fits a
+    multiprocessor, one more for each time as long, for scaling, and for the copy that a transform to reals destroys.
+    """
+    to_real = "last_dim_size" in call.args
+    x = call.output if to_real else call.tensor("self")
+    sides = [x.shape[dim] for dim in call.args["dim"]]
+    passes = sum(math.ceil(math.log(max(side, 2), _FITS)) * (_ODD if _SMOOTH % side else 1) for side in sides)
+    length, scaled = math.prod(sides), bool(call.args["normalization"])
+    return Form("transform", x.numel() // max(1, length), length, 1, passes + scaled + to_real)
+
+
+_FITS, _ODD, _SMOOTH = 2**14, 6, math.factorial(127) ** 24
+"""Numbers that one kernel of cuFFT transforms; passes for a length with a prime factor of more than 127, which becomes
+two transforms of at least twice the length, and products (L. Bluestein, 1970); what all other lengths divide."""
+
 _SPECIAL: dict[str, Callable[[Call], Form]] = {
     "index": _indexed, "convolution": _convolved, "attention": _attended, "pooling": _pooled, "loss": _lost,
+    "transform": _transformed,
 }  # fmt: skip
 
 
@@ -262,8 +329,9 @@ def _normed(call: Call, x: torch.Tensor) -> Form:
     if "batch_norm" in name and x.dim() > 1:
         fixed = "backward" not in name and not call.args.get("training", "no_training" not in name)
         if fixed:
-            return Form("fixed", x.shape[0] * x.shape[1], math.prod(x.shape[2:]))
-        return Form("columns" if x.dim() == 2 else "channels", x.shape[1], x.numel() // max(x.shape[1], 1), *images)
+            return Form("fixed" + LAST * last(x), x.shape[0] * x.shape[1], math.prod(x.shape[2:]))
+        name = "columns" if x.dim() == 2 else "channels" + LAST * last(x)
+        return Form(name, x.shape[1], x.numel() // max(x.shape[1], 1), *images)
     return Form()
 
 

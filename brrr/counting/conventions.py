@@ -32,20 +32,21 @@
 | copies, casts, fills, padding, indexing, views (also those made in place) | 0 |
 | random numbers | 0, and named in `Cost.random`; dropout 2 per element for mask and scale |
 | elementwise and reducing operators on whole numbers and booleans | 0: they are no floating-point operations |
-| anything else, and all complex arithmetic | unknown, and named in `Cost.unknown` |
+| products of complex numbers 8mnk; FFT of n complex numbers 5n log2 n, of real ones half | per product, transform |
+| anything else, and all other complex arithmetic | unknown, and named in `Cost.unknown` |
 
 The counts follow formulas as a textbook writes them, not one library's code: two kernels for one formula cost alike.
 Matrix products, convolutions and attention agree with `torch.utils.flop_counter` but for the added bias, and for the
 weight gradient of a grouped convolution, which that counts once for each group too often.
 """
 
-import re
+import math
 from collections.abc import Callable
 from functools import cache
 
 import torch
 
-from brrr.counting.call import Call, Count, Formula, free, table
+from brrr.counting.call import Call, Count, Formula, form_of, free, numbered, table
 from brrr.counting.cost import Matmul
 from brrr.counting.matmuls import products, recurrent
 from brrr.counting.reductions import losses, norms, reductions
@@ -154,17 +155,27 @@ def movement() -> dict[str, Formula]:
 
 
 _ON_REALS = {"pointwise", "reduction", "scan", "softmax", "pooling", "index"}
+_OF_COMPLEX = {"matmul", "transform"}
+"""Kinds whose formulas count complex numbers, too."""
+
+
+def _transform(call: Call) -> float:
+    """5 n log2 n for each transform of n complex numbers, half of it where they are real on one side (FFTW's count)."""
+    form = form_of(call, "transform")
+    each = 5.0 * form.length * math.log2(max(form.length, 2))
+    return form.lines * each / (1 if call.name.endswith("c2c") else 2)
 
 
 @cache
 def formulas() -> dict[str, Formula]:
     """Every operator that is known, by name."""
-    return {**pointwise(), **reductions(), **norms(), **losses(), **movement(), **products(), **recurrent()}
+    known = {**pointwise(), **reductions(), **norms(), **losses(), **movement(), **products(), **recurrent()}
+    return {**known, **table("transform", {"_fft_c2c _fft_r2c _fft_c2r": _transform})}
 
 
 def counted(call: Call) -> tuple[str, float | None, tuple[Matmul, ...]]:
     """The kind, the FLOP (None: unknown) and the matrix products of a call."""
-    known, name = formulas(), re.sub(r"\d(?=d)", "n", call.name)  # "nd": of any number of dimensions
+    known, name = formulas(), numbered(call.name)
     formula = known.get(call.name) or known.get("aten.copy" if name.endswith("_copy") else name)
     if formula is None:
         return "unknown", None, ()
@@ -172,7 +183,7 @@ def counted(call: Call) -> tuple[str, float | None, tuple[Matmul, ...]]:
     if formula.kind in _ON_REALS and not any(t.is_floating_point() or t.is_complex() for t in tensors):
         return formula.kind, 0.0, ()
     flop = formula.flop(call)
-    if flop and any(t.is_complex() for t in tensors):
+    if flop and formula.kind not in _OF_COMPLEX and any(t.is_complex() for t in tensors):
         return formula.kind, None, ()
     return formula.kind, flop, tuple(each for each in formula.matmuls(call) if each.flop)  # none of an empty tensor
 

@@ -15,6 +15,8 @@ ITEMSIZE = {
 """Bytes of an element, by torch's name of its type."""
 
 
+ABOVE = ", and above"
+"""Behind the form of a convolution's gradient with channels last: the gradient from above lies so, too."""
 COPIED = "copy"
 """How the names of forms begin whose bytes go over the link between the host's memory and a GPU's."""
 

@@ -18,10 +18,14 @@ def dtype_name(tensor: torch.Tensor) -> str:
 
 
 def _product(a: torch.Tensor, b: torch.Tensor) -> tuple[Matmul, ...]:
-    """The product of vectors, matrices or batches of matrices; a vector is a matrix of one row or one column."""
+    """The product of vectors, matrices or batches of matrices; a vector is a matrix of one row or one column.
+
+    A complex one counts as the real product of twice as many rows and columns: four products, and as many numbers.
+    """
+    parts, dtype = (2, a.dtype.to_real()) if a.is_complex() else (1, a.dtype)
     m, n = (a.shape[-2] if a.dim() > 1 else 1), (b.shape[-1] if b.dim() > 1 else 1)
-    batch = a.shape[0] if a.dim() == 3 else 1
-    return (Matmul(m, n, a.shape[-1], batch, dtype_name(a), (_by_columns(a), _by_columns(b))),)
+    batch, layout = a.shape[0] if a.dim() == 3 else 1, (_by_columns(a), _by_columns(b))
+    return (Matmul(parts * m, parts * n, a.shape[-1], batch, str(dtype).removeprefix("torch."), layout),)
 
 
 def _by_columns(tensor: torch.Tensor) -> bool:
@@ -36,7 +40,8 @@ def _two(first: str, second: str) -> Formula:
         return _product(call.tensor(first), call.tensor(second))
 
     def flop(call: Call) -> float:
-        return sum(each.flop for each in matmuls(call)) + call.output.numel() * (_added(call) + _activated(call))
+        results = call.output.numel() * (1 + call.output.is_complex())
+        return sum(each.flop for each in matmuls(call)) + results * (_added(call) + _activated(call))
 
     return Formula("matmul", flop, matmuls)
 

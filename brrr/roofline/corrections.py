@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import lru_cache
 
-from brrr.counting.cost import COPIED, ITEMSIZE, OperatorCost
+from brrr.counting.cost import ABOVE, COPIED, ITEMSIZE, Form, OperatorCost
 from brrr.roofline.decoding import is_decoding
 from brrr.roofline.device_model import DeviceModel
 from brrr.roofline.figures import WHOLE, without_host
@@ -46,7 +46,8 @@ def operator_time(
     What its bytes and its FLOP take alone does not grow where a kernel was slower than its terms: something else held
     it up.
     """
-    each = in_tf32(each) if tf32 else each
+    each, above = in_tf32(each) if tf32 else each, each.form.name.endswith(ABOVE)
+    each = replace(each, form=replace(each.form, name=each.form.name.removesuffix(ABOVE))) if above else each
     made = modelled_time(each, model, working_set, host_s=host_s)
     swept = made if model.is_gpu or host_s is None else modelled_time(each, model, working_set)  # with its host's part
     found = None if swept.device_s is None else _carried(each, swept.device_s, model)
@@ -55,9 +56,22 @@ def operator_time(
     seconds, own = found[0] + made.device_s - swept.device_s, found[1]
     if model.peaks is not None and model.peaks is not model.reference:
         seconds *= math.exp(_beyond(without_host(model.peaks), *alike(each)))
+    seconds = max(made.device_s, seconds - _turned_s(each, model)) if above else seconds
     alone = min(1.0, seconds / made.device_s)
     memory_s, compute_s = made.memory_s * alone, made.compute_s * alone
     return replace(made, memory_s=memory_s, compute_s=compute_s, device_s=seconds, known=made.known or own)
+
+
+def _turned_s(each: OperatorCost, model: DeviceModel) -> float:
+    """What the reference's gradients of convolutions with channels last began with, as calibrated ones do: a copy of
+    the gradient from above, which lay channel by channel. In a network it mostly lies as its image does.
+    """
+    dtype, lines, images = "bfloat16" if dtype_of(each) == "tf32" else each.dtype, each.form.lines, each.form.over
+    elements = int(max(0.0, each.read_bytes - each.written_bytes)) // ITEMSIZE.get(each.dtype, 4)
+    size = float(elements * ITEMSIZE.get(dtype, 4))
+    turned = Form("strided", lines, max(1, elements // max(1, lines)), images, lines // max(1, images))
+    copied = OperatorCost("aten.clone", 0.0, size, size, dtype, (), "copy", (), turned)
+    return kernel_time(copied, model).device_s or 0.0
 
 
 def kernel_time(each: OperatorCost, model: DeviceModel, *, tf32: bool = False, touched: float = 0.0) -> OperatorTime:

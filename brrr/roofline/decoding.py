@@ -7,6 +7,7 @@ are too few to fill the device, flash attention and cuDNN split the keys (seen o
 
 import math
 from dataclasses import replace
+from functools import partial
 
 from brrr.counting.cost import ITEMSIZE, Form, Matmul, OperatorCost
 from brrr.roofline.device_model import DeviceModel
@@ -48,6 +49,16 @@ def keys_s(each: OperatorCost, model: DeviceModel) -> float:
     return keys / splits * cycles / (model.clock_hz or CLOCK_HZ)
 
 
+def part_of(
+    each: OperatorCost, kind: str, name: str, read: int, made: int, form: Form, *matmuls: Matmul
+) -> OperatorCost:
+    """One of the kernels that an operator is on a GPU, by the numbers that it reads and makes."""
+    flop = sum(product.flop for product in matmuls) if matmuls else 0.0 if kind == "copy" else float(made)
+    size = float(ITEMSIZE.get(each.dtype, 4))
+    return replace(each, name=f"aten.{name}", flop=flop, read_bytes=size * read, written_bytes=size * made,
+                   shapes=((made,),), kind=kind, matmuls=matmuls, form=form)  # fmt: skip
+
+
 def by_products(each: OperatorCost) -> list[OperatorCost]:
     """Grouped heads in float32, which no kernel of attention takes: keys and values repeated, and two products.
 
@@ -59,12 +70,7 @@ def by_products(each: OperatorCost) -> list[OperatorCost]:
     (batch, heads, queries, width), (_, key_heads, keys, _) = each.shapes[:2]
     lines, asked, repeated = batch * heads, batch * heads * queries * width, batch * heads * keys * width
     scores, first, second = lines * queries * keys, replace(each.matmuls[0], transposed=(False, True)), each.matmuls[1]
-
-    def part(kind: str, name: str, read: int, made: int, form: Form, *matmuls: Matmul) -> OperatorCost:
-        flop = sum(product.flop for product in matmuls) if matmuls else 0.0 if kind == "copy" else float(made)
-        return replace(each, name=f"aten.{name}", flop=flop, read_bytes=4.0 * read, written_bytes=4.0 * made,
-                       shapes=((made,),), kind=kind, matmuls=matmuls, form=form)  # fmt: skip
-
+    part = partial(part_of, each)
     masked, of_keys = each.form.name == "causal" or len(each.shapes) > 3, repeated * key_heads // heads
     return [
         part("pointwise", "mul", asked, asked, Form("scalar", 1, asked)),

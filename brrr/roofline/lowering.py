@@ -8,14 +8,14 @@ convolution's bias is a kernel of its own.
 import tomllib
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from itertools import pairwise
 from math import prod
 from typing import Any
 
 from brrr.core.files import share
 from brrr.counting.cost import COPIED, ITEMSIZE, Cost, Form, OperatorCost
-from brrr.roofline.decoding import by_products
+from brrr.roofline.decoding import by_products, part_of
 from brrr.roofline.peaks import short
 
 RMS = ("pow", "mean", "add", "rsqrt", "mul")
@@ -77,7 +77,7 @@ def as_on_gpu(operators: Sequence[OperatorCost]) -> list[OperatorCost]:
         taken, merged = merges or (1, _masked(operators[place], found))
         if merged.name.endswith("_cell"):  # whose kernel adds the biases
             found[-5:] = [replace(each, name=each.name.replace("addmm", "mm")) for each in found[-5:]]
-        found += _with_bias(merged) if merged.name == "aten.convolution" else by_products(merged)
+        found += PARTS.get(merged.name, by_products)(merged)
         place += taken
     return found
 
@@ -94,6 +94,54 @@ def _with_bias(each: OperatorCost) -> list[OperatorCost]:
     bare = replace(each, shapes=each.shapes[:2], read_bytes=read_bytes, flop=each.flop and each.flop - flop)
     return [bare, OperatorCost("aten.add_", flop, written + bias_bytes, written, each.dtype,
                                (each.shapes[2],), "pointwise", (), form, each.backward)]  # fmt: skip
+
+
+def _copied_first(each: OperatorCost) -> list[OperatorCost]:
+    """A product that is added to a matrix, or to several: that is copied to where the result will be, and read there.
+
+    A row that is added comes with the product.
+    """
+    added, made = (each.shapes or ((),))[0], int(each.written_bytes) // ITEMSIZE.get(each.dtype, 4)
+    if len(each.shapes) < 3 or len(added) < 2:
+        return [each]
+    return [part_of(each, "copy", "copy_", prod(added), made, Form("", 1, made)), replace(each, name=f"{each.name}_")]
+
+
+def _one_by_one(each: OperatorCost) -> list[OperatorCost]:
+    """The sum of a batch's products: torch adds one after the other to the result."""
+    if not each.matmuls:
+        return [each]
+    one = replace(each.matmuls[0], batch=1)
+    made = one.m * one.n
+    step = part_of(each, "matmul", "addmm_", one.k * (one.m + one.n) + made, made, Form(), one)
+    copied = part_of(each, "copy", "copy_", prod(each.shapes[0]), made, Form("", 1, made))
+    return [copied, *[step] * each.matmuls[0].batch]
+
+
+def _distances(each: OperatorCost) -> list[OperatorCost]:
+    """Distances by a product (`_euclidean_dist`): squares and their sums stand beside the rows that are multiplied;
+    what came out below zero is cut off, and a root taken, each in a pass over all pairs.
+    """
+    part, made, found = partial(part_of, each), int(each.written_bytes) // ITEMSIZE.get(each.dtype, 4), []
+    for shape in each.shapes[:2]:
+        size, width = prod(shape), shape[-1]
+        rows = size // width
+        found += [
+            part("pointwise", "pow", size, size, Form("scalar", 1, size)),
+            part("reduction", "sum", size, rows, Form("rows", rows, width)),
+            part("copy", "ones_like", 0, rows, Form("", 1, rows)),
+            part("copy", "cat", size + 2 * rows, size + 2 * rows, Form("", rows, width)),
+        ]
+    product = replace(each.matmuls[0], k=each.matmuls[0].k + 2, transposed=(False, True))
+    passes = [part("pointwise", name, made, made, Form("scalar", 1, made)) for name in ("clamp_min_", "sqrt_")]
+    read = sum(one.written_bytes for one in found if one.name == "aten.cat")
+    multiplied = part("matmul", "bmm" if product.batch > 1 else "mm", 0, made, Form(), product)
+    return [*found, replace(multiplied, read_bytes=read), *passes]
+
+
+PARTS = {"aten.convolution": _with_bias, "aten.baddbmm": _copied_first, "aten.addmm": _copied_first,
+         "aten.addbmm": _one_by_one, "aten._euclidean_dist": _distances}  # fmt: skip
+"""Operators that a GPU runs as several kernels."""
 
 
 def _names(operators: Sequence[OperatorCost], count: int) -> tuple[str, ...]:

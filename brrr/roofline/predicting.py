@@ -5,7 +5,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import chain, repeat
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, overload
 
 from brrr.core import units
 from brrr.core.callables import require_callable
@@ -185,18 +185,18 @@ def _seeds(kernels: Sequence[OperatorCost], model: DeviceModel) -> tuple[Operato
 HOWS = ("eager", "graph", "compiled")
 
 
+@overload
+def predict(
+    fn_or_cost: Callable[..., Any] | Cost, *args: Any, device: Where = None, how: How = "eager", calls: int = 100,
+    backward: bool = False, tf32: bool | None = None, dtype: str = "float32", **kwargs: Any,
+) -> Prediction: ...  # fmt: skip
+@overload
+def predict(fn_or_cost: list[Any], *, device: Where = None, **how: Any) -> list[Prediction]: ...
 @extras("predict")
 def predict(
-    fn_or_cost: Callable[..., Any] | Cost,
-    *args: Any,
-    device: Where = None,
-    how: How = "eager",
-    calls: int = 100,
-    backward: bool = False,
-    tf32: bool | None = None,
-    dtype: str = "float32",
-    **kwargs: Any,
-) -> Prediction:
+    fn_or_cost: Any, *args: Any, device: Where = None, how: How = "eager", calls: int = 100, backward: bool = False,
+    tf32: bool | None = None, dtype: str = "float32", **kwargs: Any,
+) -> Prediction | list[Prediction]:  # fmt: skip
     """Predict how long a piece of work should take on a device, and what limits it.
 
     >>> predict(Cost(flop=2**26, bytes=2**29), device="datasheet:h200")
@@ -209,8 +209,9 @@ def predict(
 
     Parameters
     ----------
-    fn_or_cost : callable or Cost
-        A torch callable, or a `Cost` that you counted yourself.
+    fn_or_cost : callable or Cost, or a list of them
+        A torch callable, or a `Cost` that you counted yourself. Of a list each is predicted by itself: costs, callables
+        without arguments, and tuples of a callable and its arguments.
     *args, **kwargs
         The callable's arguments: tensors, descriptions (`brrr.array`), and anything else. If it itself takes a keyword
         of `predict`, bind it with ``functools.partial``.
@@ -233,7 +234,7 @@ def predict(
 
     Returns
     -------
-    Prediction
+    Prediction, or a list of them for a list
         Times in seconds, named as in a `Measurement`, what limits them, and the figures that they rest on.
 
     Raises
@@ -257,10 +258,20 @@ def predict(
     model = model_of(device)
     if how == "graph" and not model.is_gpu:
         raise ArgumentError("predict", "how", how, f"eager or compiled on {model.device}", "A CUDA Graph needs a GPU.")
-    work = _cost(fn_or_cost, args, kwargs, backward, model)
-    kernels = _in_precision(_kernels(work, model, how, dtype), model, tf32)
-    times = operator_times(kernels, model, how, work.working_set_bytes, work.gradients, work.lines)
-    return _prediction(work, times, _seeds(kernels, model) if how == "graph" else (), model, how, calls)
+
+    def one(fn: Any, *args: Any, **kwargs: Any) -> Prediction:
+        own = replace(model, used={}, notes=[*model.notes])  # what it rests on, and no other
+        work = _cost(fn, args, kwargs, backward, own)
+        kernels = _in_precision(_kernels(work, own, how, dtype), own, tf32)
+        times = operator_times(kernels, own, how, work.working_set_bytes, work.gradients, work.lines)
+        return _prediction(work, times, _seeds(kernels, own) if how == "graph" else (), own, how, calls)
+
+    if not isinstance(fn_or_cost, list):
+        return one(fn_or_cost, *args, **kwargs)
+    if args or kwargs:
+        given, hint = next(iter((*args, *kwargs.values()))), "Write predict([(fn, x), (fn, y)])."
+        raise ArgumentError("predict", "args", given, "nothing besides a list", hint)
+    return [one(*(each if isinstance(each, tuple) else (each,))) for each in fn_or_cost]
 
 
 def _check(how: str, calls: int, dtype: str) -> None:

@@ -13,7 +13,7 @@ from brrr.core.cards import Card, Carded
 from brrr.core.measurement import FIELDS
 from brrr.counting.cost import Cost
 from brrr.roofline.device_model import NOT_THIS_ONE, Used
-from brrr.roofline.terms import OperatorTime
+from brrr.roofline.terms import KERNELS, OperatorTime
 
 How = Literal["eager", "graph", "compiled"]
 
@@ -72,7 +72,8 @@ class Prediction(Carded):
     notes : tuple of str
         What was simplified.
     unknown : tuple of str
-        Operators whose FLOP no formula gives. Then the times are lower bounds, and `bound` is "unknown".
+        Operators whose time nothing tells. Then the times are lower bounds, and `bound` is "unknown"; `bounded` tells
+        whether they say anything, and only then it prints "at least" and a time.
     too_large : str
         How much memory the work takes, if the device has less.
     """
@@ -110,6 +111,16 @@ class Prediction(Carded):
         """The seconds that all the arithmetic takes."""
         return sum(each.compute_s for each in self.operators)
 
+    @property
+    def bounded(self) -> bool:
+        """Whether its times say something where they are lower bounds: most of them is of what is known.
+
+        A solver or a decomposition waits for its own steps; the time of its bytes says nothing of it.
+        """
+        lost = {each.name for each in self.cost.operators if each.kind == "unknown"} - KERNELS.keys()
+        told = sum(each.device_s or 0.0 for each in self.operators if each.name not in lost)
+        return not lost & {*self.unknown} or told >= self.period_s / 2
+
     def __repr__(self) -> str:
         said, where, missing = _said(self)
         return f"PREDICTED: {said} ({'; '.join([where, *missing])})"
@@ -123,19 +134,21 @@ class Prediction(Carded):
         shares = {name: part / self.period_s for name, part in parts.items() if self.bound != "unknown" and part > 0}
         why = f": {_BOUND[self.bound][1].format(units.ratio(self.margin))}" * math.isfinite(self.margin)
         times = [(units.seconds(time), what) for name, what in FIELDS.items() if (time := getattr(self, name, None))]
+        seen = [[("time", ""), *times]] * self.bounded
         rows = [_HEAD, *(_row(each, len(list(same))) for each, same in groupby(self.operators))]
         basis = [f"rests on ({self.origin}):", *map("  {}".format, self.basis), *map("note: {}".format, self.notes)]
         said, lines = f"{said}{why * bool(shares)}.".capitalize(), [f"{each}." for each in missing]
-        return Card(said, lines, shares, f"PREDICTED · {where}", [[("time", ""), *times], rows, *basis], self.bound)
+        return Card(said, lines, shares, f"PREDICTED · {where}", [*seen, rows, *basis], self.bound)
 
 
 def _said(found: Prediction) -> tuple[str, str, list[str]]:
     """The time and the bound, where they hold, and what is not in them."""
-    about = f"{'at least' if found.unknown else 'about'} {units.seconds(found.period_s, 2)}, {_BOUND[found.bound][0]}"
+    time, limit = units.seconds(found.period_s, 2), _BOUND[found.bound][0]
+    least = [f"at least {time}", limit] * found.bounded
+    about = ", ".join([f"not known: {', '.join(found.unknown)}", *least] if found.unknown else [f"about {time}", limit])
     peaks = f"peaks: {' and '.join(found.kinds) or 'none'}"
     where = [found.device, *(note for note in found.notes if note in NOT_THIS_ONE), _HOW[found.how], peaks]
-    missing = (f"FLOP unknown: {', '.join(found.unknown)}" * bool(found.unknown), found.too_large)
-    return about, ", ".join(where), [*filter(None, missing)]
+    return about, ", ".join(where), [found.too_large] * bool(found.too_large)
 
 
 _HOW = {"eager": "eager", "graph": "as a CUDA Graph", "compiled": "compiled"}
@@ -148,7 +161,7 @@ _HEAD = ("calls", "operator", "host", "bytes", "FLOP", "on the device")
 
 
 def _row(each: OperatorTime, count: int) -> tuple[str, ...]:
-    device = "nothing" if each.device_s is None else units.seconds(each.device_s)
+    device = "nothing" if each.device_s is None else units.seconds(each.device_s) if each.known else "not known"
     computing = units.seconds(each.compute_s) if each.known else "unknown"
     return str(count), each.name, units.seconds(each.host_s), units.seconds(each.memory_s), computing, device
 

@@ -71,12 +71,12 @@ class GaussianProcess:
         import numpy as np
 
         one = [point[None] / np.asarray(each.scales) for each in self._parts]
-        every = self._covariance(one, np.asarray([self._codes.get(name, -1)]), self._points, self._names)[0]
-        near = np.argsort(-every)[:NEAREST]
-        points, names = [each[near] for each in self._points], self._names[near]
-        among = self._covariance(points, names, points, names) + self._parts[0].noise ** 2 * np.eye(len(near))
-        residuals = np.array([residual(int(each)) for each in near])
         with one_core():
+            every = self._covariance(one, np.asarray([self._codes.get(name, -1)]), self._points, self._names)[0]
+            near = np.argsort(-every)[:NEAREST]
+            points, names = [each[near] for each in self._points], self._names[near]
+            among = self._covariance(points, names, points, names) + self._parts[0].noise ** 2 * np.eye(len(near))
+            residuals = np.array([residual(int(each)) for each in near])
             return float(every[near] @ np.linalg.solve(among, residuals))
 
     def _covariance(self, ones: Sequence[Array], their: Any, others: Sequence[Array], names: Any) -> Array:

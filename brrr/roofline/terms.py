@@ -1,5 +1,7 @@
 """What one operator takes: issuing it, moving its bytes, doing its arithmetic; start and end of its kernel."""
 
+import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from brrr.core.errors import ArgumentError
@@ -9,7 +11,7 @@ from brrr.roofline.decoding import CLOCK_HZ, START_S, is_decoding, keys_s
 from brrr.roofline.device_model import DeviceModel
 from brrr.roofline.figures import CLASS, WHOLE, host_class, level_rate, memory_s
 from brrr.roofline.gemm_families import Speeds, family_of, product_s
-from brrr.roofline.lowering import operations
+from brrr.roofline.lowering import TOLD, name_on_gpu, operations
 from brrr.roofline.own_kernels import PLAIN, OwnKernel, own_kernel
 from brrr.roofline.peak import Peak
 from brrr.roofline.peaks import short
@@ -18,11 +20,13 @@ from brrr.roofline.sweeps import BY_FLOP
 MATRIX_DTYPES = ("fp32", "tf32", "bf16", "fp16", "fp8", "fp64", "int8")
 COMPUTED_IN = {"fp16": "fp32", "bf16": "fp32", "fp8": "fp32"}
 """Plain arithmetic on the short types is done in float32."""
-INTERPOLATED = ("aten.upsample_linear", "aten.upsample_bi", "aten.upsample_tri", "aten.grid_sampler", "aten._cudnn_rnn")
+INTERPOLATED = ("aten._cudnn_rnn",)
 """Operators that take far longer than their bytes and FLOP, by no factor that other operators have: the steps of
 cuDNN's recurrent layers wait for each other."""
-SORTS, SORTS_S, PASSES = ("aten.sort", "aten.topk"), 15e-6, 8
-"""What takes several kernels, at least so long, and goes over its bytes at least so often, as seen on an H200."""
+KERNELS: Mapping[str, Mapping[str, float]] = TOLD["kernel"]
+"""How kernels that no sweep holds go through their elements (data/operators.toml says what each figure is)."""
+FULL, BLOCK, LANES = 2048, 1024, 128
+"""Threads of a full multiprocessor, of a block that a thread's steps lie in, and those that issue in each cycle."""
 PAGEABLE = {f"{COPIED} in": 1e10, f"{COPIED} out": 1.8e10}
 """B/s of pageable copies, as seen on an H200's host: in one direction the driver gathers what it sends."""
 PINNED_BYTES_PER_S = 2.5e10
@@ -83,15 +87,42 @@ def modelled_time(
         computing = (each.flop or 0.0) / model.value(f"matmul.{matrix_dtype(dtype_of(each))}")
     else:
         computing = compute_s(operations(each) if model.is_gpu else each, model)
-    if each.name in SORTS and model.is_gpu:
-        start, moving = start + SORTS_S, moving * PASSES
-        model.note("sorts go over their bytes several times, by an assumed number that is a lower bound")
-    if each.kind == "attention" and len(each.shapes) > 3 and not each.backward and model.is_gpu:
-        model.note("attention with a mask takes another kernel on a GPU, which was not swept: it counts as without one")
     chain = keys_s(each, model) if is_decoding(each) and model.is_gpu else 0.0
-    device = start + START_S * (chain > 0) + max(moving, computing, chain)
+    start += START_S * (chain > 0)
+    if model.is_gpu and (told := kernel_of(each)):
+        model.note(f"how {each.name} goes through its elements is assumed (data/operators.toml)")
+        start, moving = start + told.get("start_s", 0.0), moving * told.get("passes", 1)
+        computing, chain = computing / told.get("rate", 1), chain or walked_s(each, told, model)
+    if each.kind == "transform" and model.is_gpu:
+        moving *= each.form.window
+    device = start + max(moving, computing, chain)
     known = each.flop is not None and not each.name.startswith(INTERPOLATED)
     return OperatorTime(each.name, host, moving, computing, device, known)
+
+
+MISS, EVICTS = 380.0, 2.2
+"""Cycles that a load takes longer from memory than from the cache: none do where a call's bytes are less than 1 / 2.2
+of the cache, and all where they are twice as many, as recorded."""
+
+
+def kernel_of(each: OperatorCost) -> Mapping[str, float]:
+    """What is known of a kernel that no sweep holds, by its name or its name and form; nothing of any other one."""
+    name = name_on_gpu(each)
+    return KERNELS.get(f"{name}, {each.form.name}") or KERNELS.get(name, {})
+
+
+def walked_s(each: OperatorCost, told: Mapping[str, float], model: DeviceModel) -> float:
+    """Seconds of a kernel's threads: what all of them issue, or the steps of each, where the device holds them at once.
+
+    What waits for steps or for indices waits neither for the memory's rate nor for arithmetic.
+    """
+    threads, steps, issued = each.form.lines, each.form.length, told.get("instructions", 0.0)
+    issuing = issued * threads * steps / (plain_rate(model, "fp32") or math.inf)
+    full, together = max(1.0, threads / FULL / (model.sm_count or 1)), min(threads, BLOCK) / LANES
+    cache = model.hardware and model.hardware.l2_bytes
+    missed = min(1.0, max(0.0, math.log2(EVICTS * each.bytes / cache))) if cache and each.bytes else 0.0
+    cycles = max(told["step"] + MISS * missed, issued * together) if "step" in told else 0.0
+    return max(issuing, full * steps * cycles / (model.clock_hz or CLOCK_HZ))
 
 
 def _copied(each: OperatorCost, model: DeviceModel, host_s: float) -> OperatorTime:

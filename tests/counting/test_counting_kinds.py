@@ -15,6 +15,7 @@ from torch.nn.attention.flex_attention import flex_attention
 from torch.utils.checkpoint import checkpoint
 
 from brrr.core.errors import ArgumentError, BrrrError, TraceError
+from brrr.counting.cost import Form
 from brrr.counting.description import Description, array
 from brrr.counting.tracing import cost
 from brrr.roofline.predicting import predict
@@ -253,3 +254,31 @@ def test_lazy_modules_are_refused_before_they_start(run: bool) -> None:
     with pytest.raises(ArgumentError, match="Call it once"):
         cost(layer, ONE, run=run)
     assert layer(ONE).shape == (3, 4)
+
+
+def test_forms_tell_how_many_threads_go_through_how_much() -> None:
+    def form(fn: Any, *args: Any, backward: bool = False) -> Form:
+        return cost(fn, *args, backward=backward).operators[-1].form
+
+    def twice(x: torch.Tensor, mode: str = "bilinear") -> torch.Tensor:
+        return F.interpolate(x, scale_factor=2, mode=mode)
+
+    x = torch.zeros(2, 3, 8, 8)
+    last = x.to(memory_format=torch.channels_last)
+    assert form(twice, x) == Form("steps", 256, 6) and form(twice, last) == Form("each", 1536, 1)
+    assert form(lambda x: twice(x, "bicubic"), last) == Form("steps", 256, 6)
+    assert form(lambda x: twice(x, "nearest"), x.requires_grad_(), backward=True) == Form("steps", 192, 2)
+    assert form(F.grid_sample, x, torch.zeros(2, 4, 4, 2)) == Form("steps", 32, 3)
+    assert form(lambda x: F.pad(x, (1,) * 4, mode="reflect"), x.detach()) == Form("each", 600, 1)
+    assert form(F.pdist, torch.zeros(10, 4)) == Form("steps", 45 * 256, 1)
+    bags = torch.zeros(40, dtype=torch.int64), torch.zeros(9, 16), torch.arange(0, 40, 10)
+    assert form(lambda i, w, o: F.embedding_bag(i, w, o, mode="sum"), *bags) == Form("steps", 4 * 16, 10)
+    transform = form(torch.fft.ifft2, torch.zeros(3, 4, 8, dtype=torch.complex64))
+    assert transform == Form("transform", 3, 32, 1, 3)  # a pass for each side, and one that scales
+    assert form(torch.fft.irfft, torch.zeros(3, 5, dtype=torch.complex64)) == Form("transform", 3, 8, 1, 3)
+    weight = torch.zeros(4, 3, 3, 3, requires_grad=True)
+    gradient = form(F.conv2d, last.detach().requires_grad_(), weight, backward=True)
+    assert gradient.name == "window, channels last, and above"
+    assert form(F.conv2d, x, weight, backward=True).name == "window"
+    norm = form(lambda x: F.batch_norm(x, None, None, training=True), last)
+    assert norm == Form("channels, channels last", 3, 128, 2, 64)

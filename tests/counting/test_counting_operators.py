@@ -392,6 +392,12 @@ def test_a_sort_is_unknown_and_named() -> None:
 
 def test_complex_numbers_are_unknown_not_zero() -> None:
     assert cost(lambda x: x * 2, array(8, "complex64")).unknown == ("aten.mul",)
+    square = array((4, 4), "complex64")
+    assert cost(torch.mm, square, square).flop == 8 * 4**3  # four products of real numbers
+    assert cost(torch.addmm, square, square, square).flop == 8 * 4**3 + 2 * 16
+    assert cost(torch.fft.fft, array((3, 8), "complex64")).flop == 3 * 5 * 8 * 3
+    assert cost(torch.fft.rfft2, array((3, 4, 8))).flop == 3 * 5 * 32 * 5 / 2
+    assert cost(torch.fft.irfft, array((3, 5), "complex64")).flop == 3 * 5 * 8 * 3 / 2
     assert not cost(torch.clone, array(8, "complex64")).unknown
 
 

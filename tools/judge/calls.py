@@ -2,7 +2,7 @@
 
 import random
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from typing import Any
 
@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from brrr.counting.cost import Cost
+from brrr.counting.cost import ABOVE, Cost, OperatorCost
 from brrr.counting.tracing import cost
 from brrr.gpu.precision import float32_recurrence
 from tools.judge.cases import Case
@@ -291,7 +291,13 @@ def cost_of(case: Case) -> Cost:
         inputs = [_described(operator, shape, dtype) for shape in operator.inputs(*case.sizes)]
         for each in inputs:
             each.requires_grad_(case.backward and each.is_floating_point())
-        return cost(call, *inputs, backward=case.backward)
+        found = cost(call, *inputs, backward=case.backward)
+        return replace(found, operators=tuple(map(_from_above, found.operators)))
+
+
+def _from_above(each: OperatorCost) -> OperatorCost:
+    """As it was recorded: the gradient from above lay channel by channel, whatever the images did."""
+    return replace(each, form=replace(each.form, name=each.form.name.removesuffix(ABOVE)))
 
 
 def _described(operator: Operator, shape: Sizes | Places, dtype: torch.dtype) -> Tensor:
