@@ -234,8 +234,22 @@ def _lost(call: Call) -> Form:
     return Form("rows", x.shape[0], x.numel() // x.shape[0]) if isinstance(x, torch.Tensor) and x.dim() > 1 else Form()
 
 
+_CELLS = ("relu", "tanh", "lstm", "gru")
+"""cuDNN's recurrent layers by its numbers for them."""
+
+
+def _repeated(call: Call) -> Form:
+    """Of a recurrent layer of cuDNN: steps of so many units, how many sequences, and so many layers and directions."""
+    of, batch = call.args, call.tensor("hx").shape[1]
+    marks = {"both ways": of["bidirectional"], "packed": of["batch_sizes"], "projected": of["proj_size"]}
+    steps = len(of["batch_sizes"]) or call.tensor("input").shape[of["batch_first"]]
+    name = ", ".join([_CELLS[of["mode"]], *(mark for mark, there in marks.items() if there)])
+    return Form(name, steps, of["hidden_size"], batch, len(call.tensor("hx")))
+
+
 _SPECIAL: dict[str, Callable[[Call], Form]] = {
     "index": _indexed, "convolution": _convolved, "attention": _attended, "pooling": _pooled, "loss": _lost,
+    "recurrent": _repeated,
 }  # fmt: skip
 
 
