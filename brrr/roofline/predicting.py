@@ -101,14 +101,11 @@ def operator_times(
     """Every kernel's times. In a graph the host issues none of them; a compiled form's call is paid with its first."""
     costs = _host_costs(kernels, model, how, gradients, lines)
     keys = [(each, each.backward, host_s) for each, host_s in zip(kernels, costs, strict=True)]
-    times = {key: _time(key[0], model, working_set, key[2]) for key in dict.fromkeys(keys)}
+    times = {
+        key: recurrent_time(key[0], model, key[2] or 0.0) or operator_time(key[0], model, working_set, host_s=key[2])
+        for key in dict.fromkeys(keys)
+    }
     return tuple(times[key] for key in keys)  # a model's layers are alike
-
-
-def _time(each: OperatorCost, model: DeviceModel, working_set: float, host_s: float | None) -> OperatorTime:
-    if is_call(each) or is_launch(each):
-        return recurrent_time(each, model, host_s or 0.0)
-    return operator_time(each, model, working_set, host_s=host_s)
 
 
 def _host_costs(

@@ -18,7 +18,7 @@ from brrr.roofline.device_model import DeviceModel
 from brrr.roofline.figures import memory_s
 from brrr.roofline.gemm_families import bytes_of, operator_of
 from brrr.roofline.persistent import Step, persistent_s
-from brrr.roofline.terms import OperatorTime
+from brrr.roofline.terms import OperatorTime, cache_rate
 
 GATES = {"relu": 1, "tanh": 1, "lstm": 4, "gru": 3}
 CALL, PART, ALL = "call", "cuDNN", "all steps"
@@ -47,7 +47,7 @@ run beside; what a step takes besides; and what the gradients' exchange takes be
 
 
 def way_of(each: OperatorCost, model: DeviceModel) -> str:
-    """Which algorithm torch asks cuDNN for (`native/cudnn/RNN.cpp` of torch 2.11): "steps", or one kernel for all.
+    """Which algorithm torch asks cuDNN for (its `native/cudnn/RNN.cpp`): "steps", or one kernel for all.
 
     "small" has a sample's state in a block, "chunks" the weights over all blocks.
     """
@@ -74,13 +74,8 @@ def _capability(model: DeviceModel) -> tuple[int, int]:
 
 def lowered(kernels: Sequence[OperatorCost], model: DeviceModel, *, events: bool) -> list[OperatorCost]:
     """Each recurrent layer by its call and its kernels, all else as it is; without `events` in a CUDA Graph."""
-    if not model.is_gpu:
-        return list(kernels)
-    layer = "aten._cudnn_rnn", tuple(GATES)
-    return list(chain.from_iterable(
-        _kernels(each, model, ", events" * events)
-        if each.name.startswith(layer[0]) and each.form.name.startswith(layer[1]) else [each] for each in kernels
-    ))  # fmt: skip
+    parts = (_kernels(each, model, ", events" * events) for each in kernels)
+    return list(chain.from_iterable(parts) if model.is_gpu else kernels)
 
 
 def is_call(each: OperatorCost) -> bool:
@@ -94,6 +89,9 @@ def is_launch(each: OperatorCost) -> bool:
 
 
 def _kernels(each: OperatorCost, model: DeviceModel, events: str) -> Iterator[OperatorCost]:
+    if not (each.name.startswith("aten._cudnn_rnn") and each.form.name.startswith(tuple(GATES))):
+        yield each
+        return
     cell, steps, count = each.form.name.split(", ")[0], each.form.lines, each.form.window
     length = 1 + steps * (1 + ("projected" in each.form.name))
     layers = [each.matmuls[place : place + length] for place in range(0, count * length, length)]
@@ -121,18 +119,19 @@ def _steps(each: OperatorCost, products: Sequence[Matmul], side: int, name: str)
             yield from [replace(each, form=Form(name, rows, each.form.length, beside, gates), matmuls=of)] * beside
 
 
-def recurrent_time(each: OperatorCost, model: DeviceModel, host_s: float) -> OperatorTime:
-    """The times of one of these kernels."""
-    if each.form.name == CALL:
+def recurrent_time(each: OperatorCost, model: DeviceModel, host_s: float) -> OperatorTime | None:
+    """The times of a layer's call, or of one of its kernels; None of anything else."""
+    if is_call(each):
         return OperatorTime(each.name, host_s, 0.0, 0.0, None, _capability(model) >= BOUND)
+    if not is_launch(each):
+        return None
     name, *marks = each.form.name.split(", ")
     if name != PART:
         return _persistent(each, name, marks[0], model, host_s)
-    made = _product(each, model, ALL in marks) if each.matmuls else _cell(each, model)
-    label = f"product of {ALL if ALL in marks else 'a step'}" if each.matmuls else "cell"
+    moving, computing, device = _product(each, model, ALL in marks) if each.matmuls else _cell(each, model)
+    label = (f"product of {ALL}" if ALL in marks else "product of a step") if each.matmuls else "cell"
     beside, gap = max(1, each.form.over), model.value("gap.stream" if "events" in marks else "gap.graph")
-    event_s = EVENT_S if _capability(model) >= ASYNC else EVENT_BEFORE_S
-    apart, (moving, computing, device) = gap + event_s * ("events" in marks), made
+    apart = gap + ("events" in marks) * (EVENT_S if _capability(model) >= ASYNC else EVENT_BEFORE_S)
     wave = max(beside * apart, device * (1 + EXPOSED * (beside - 1)), device + apart)
     return OperatorTime(f"{each.name}, {label}", LAUNCHED * host_s, moving, computing, wave / beside - gap)
 
@@ -141,32 +140,27 @@ def _product(each: OperatorCost, model: DeviceModel, whole: bool) -> tuple[float
     """Of memory, of arithmetic, and of all, from the weight as it lies or as it is turned around beforehand."""
     ways = [replace(each.matmuls[0], transposed=(False, turned)) for turned in (False, True)]
     made = min((kernel_time(operator_of(way), model) for way in ways), key=lambda time: time.device_s or 0.0)
-    device = made.device_s or 0.0
-    if whole:
-        return made.memory_s, made.compute_s, device
-    if _capability(model) < ASYNC:
-        return made.memory_s, made.compute_s, max(device, AHEAD_S * each.form.length)
-    return made.memory_s, made.compute_s, device * (CHOICE if each.form.lines > FEW else 1.0)
+    new, device_s = _capability(model) >= ASYNC, made.device_s or 0.0
+    device_s *= CHOICE if new and each.form.lines > FEW and not whole else 1.0
+    return made.memory_s, made.compute_s, max(device_s, 0.0 if new or whole else AHEAD_S * each.form.length)
 
 
 def _cell(each: OperatorCost, model: DeviceModel) -> tuple[float, float, float]:
     """All gates and the state read, the state and what the gradients need written."""
-    state = float(each.form.lines * each.form.length * ITEMSIZE.get(each.dtype, 4))
-    read, written = (2 * each.form.window + 1) * state, 2 * state
-    moving = memory_s(model.for_terms, read, written, read + written)
+    state, gates = float(each.form.lines * each.form.length * ITEMSIZE.get(each.dtype, 4)), 2 * each.form.window + 1
+    moving = memory_s(model.for_terms, gates * state, 2 * state, (gates + 2) * state)
     return moving, 0.0, moving + model.value("kernel.pointwise" if model.has("kernel.pointwise") else "kernel.floor")
 
 
 def _persistent(each: OperatorCost, name: str, cell: str, model: DeviceModel, host_s: float) -> OperatorTime:
-    (product,), batch = each.matmuls, each.form.over
-    cycle = CLOCK_HZ / (model.clock_hz or CLOCK_HZ)
+    product, cycle = each.matmuls[0], CLOCK_HZ / (model.clock_hz or CLOCK_HZ)
     weights = float(product.n * product.k * bytes_of(product.dtype))
+    reading = weights / cache_rate(model.for_terms)
     if name.endswith("small"):
         step = Step({"weights": cycle * weights / SM_BYTES / CLOCK_HZ}, cycle * LATENCY_S)
     else:
         samples, exchange_s, most, serial_s = CHUNKS.get(cell, CHUNK)
-        turns = max(1.0, min(batch, most) / samples)
-        step = Step({"exchange": cycle * exchange_s * turns}, cycle * (serial_s + AGAIN_S * each.backward))
-    moving = memory_s(model.for_terms, weights, 0.0, weights)
+        exchange_s *= max(1.0, min(each.form.over, most) / samples)
+        step = Step({"exchange": cycle * exchange_s}, cycle * (serial_s + AGAIN_S * each.backward))
     device = persistent_s(step, each.form.lines, launch_s=model.value("kernel.floor"))
-    return OperatorTime(f"{each.name}, persistent", LAUNCHED * host_s, moving, 0.0, device)
+    return OperatorTime(f"{each.name}, persistent", LAUNCHED * host_s, reading, 0.0, device)
