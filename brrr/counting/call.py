@@ -300,9 +300,22 @@ _FITS, _ODD, _SMOOTH = 2**14, 6, math.factorial(127) ** 24
 """Numbers that one kernel of cuFFT transforms; passes for a length with a prime factor of more than 127, which becomes
 two transforms of at least twice the length, and products (L. Bluestein, 1970); what all other lengths divide."""
 
+_CELLS = ("relu", "tanh", "lstm", "gru")
+"""cuDNN's recurrent layers by its numbers for them."""
+
+
+def _repeated(call: Call) -> Form:
+    """Of a recurrent layer of cuDNN: steps of so many units, how many sequences, and so many layers and directions."""
+    of, batch = call.args, call.tensor("hx").shape[1]
+    marks = {"both ways": of["bidirectional"], "packed": of["batch_sizes"], "projected": of["proj_size"]}
+    steps = len(of["batch_sizes"]) or call.tensor("input").shape[of["batch_first"]]
+    name = ", ".join([_CELLS[of["mode"]], *(mark for mark, there in marks.items() if there)])
+    return Form(name, steps, of["hidden_size"], batch, len(call.tensor("hx")))
+
+
 _SPECIAL: dict[str, Callable[[Call], Form]] = {
     "index": _indexed, "convolution": _convolved, "attention": _attended, "pooling": _pooled, "loss": _lost,
-    "transform": _transformed,
+    "transform": _transformed, "recurrent": _repeated,
 }  # fmt: skip
 
 

@@ -136,7 +136,7 @@ def for_gradient() -> bool:
     return torch._C._current_autograd_node() is not None
 
 
-_ITEM = torch.ops.aten._local_scalar_dense.default
+_ITEM, _PICK = torch.ops.aten._local_scalar_dense.default, torch.ops.aten.select.int
 
 
 def _of_numbers(func: Any, args: Any, kwargs: Any) -> bool:
@@ -145,7 +145,8 @@ def _of_numbers(func: Any, args: Any, kwargs: Any) -> bool:
     Whole ones are also calculated with, as where an average asks whether it is the first.
     """
     given = [leaf for leaf in _pytree.tree_leaves((args, kwargs)) if isinstance(leaf, torch.Tensor)]
-    held = all(not isinstance(each, FakeTensor) and is_cpu(each.device) and not each.dim() for each in given)
+    most = 1 if func is _PICK else 0  # as the first of the sizes of packed sequences
+    held = all(not isinstance(each, FakeTensor) and is_cpu(each.device) and each.dim() <= most for each in given)
     whole = not any(each.is_floating_point() or each.is_complex() for each in given)
     changing = "device" in kwargs or getattr(getattr(func, "_schema", None), "is_mutable", True)
     return bool(given) and held and (func is _ITEM or (whole and not changing))

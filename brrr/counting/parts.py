@@ -1,11 +1,15 @@
 """Operators of torch that are whole layers, by the operators that a GPU runs for them; loops and branches by theirs."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from functools import partial
 from typing import Any
 
 import torch
+from torch._subclasses.fake_tensor import FakeTensor, unset_fake_temporarily
 from torch.nn import functional as f
+
+from brrr.gpu import is_gpu
 
 Tensor = torch.Tensor
 
@@ -113,6 +117,39 @@ def _recurrent_backward(
     of_weights = [torch.empty_like(each) for each in weight] if others[-1][3] else []
     of_cell = hx.new_empty(0) if cx is None else torch.empty_like(cx)
     return torch.empty_like(x), torch.empty_like(hx), of_cell, of_weights
+
+
+def _as_cudnn(own: Callable[..., Any], mode: int, x: Tensor, *given: Any) -> Any:
+    """torch's call of a recurrent layer, of sequences that are packed or not, as its call of cuDNN.
+
+    How long packed sequences are may be values that nobody knows here: then all steps have as many rows as another.
+    """
+    if is_gpu(x.device):  # where torch calls it itself
+        return own(x, *given)
+    sizes, hx, weights, _, layers, dropout, train, both, *first = given if _is_list(given[2]) else (None, *given)
+    h, c = hx if _is_list(hx) else (hx, None)
+    hidden, steps = (h if c is None else c).shape[2], 0 if sizes is None else len(sizes)
+    if isinstance(sizes, FakeTensor):
+        rows = [len(x) // steps + (step < len(x) % steps) for step in range(steps)]
+    else:
+        with unset_fake_temporarily():
+            rows = [] if sizes is None else sizes.tolist()
+    about = hidden, h.shape[2] % hidden, layers, any(first), dropout, train, both, rows, None
+    return _RNN(x, weights, len(weights) // len(h), None, h, c, mode, *about)[: 2 + (c is not None)]
+
+
+def _is_list(given: object) -> bool:
+    return isinstance(given, list | tuple)
+
+
+@contextmanager
+def by_cudnn() -> Iterator[None]:
+    """Recurrent layers as a GPU runs them, also where there is none: by cuDNN, where torch may use it."""
+    with ExitStack() as all_of_them:
+        for mode, name in enumerate(("rnn_relu", "rnn_tanh", "lstm", "gru") if torch.backends.cudnn.enabled else ()):
+            by = partial(_as_cudnn, getattr(torch._VF, name), mode)
+            all_of_them.enter_context(_replaced(torch._VF, name, by))
+        yield
 
 
 def _grouped(

@@ -100,7 +100,9 @@ def cost(fn: Callable[..., Any], *args: Any, backward: bool = False, run: bool =
 def _counted(
     counting: CostMode, fn: Callable[..., Any], leaves: list[Any], structure: Any, backward: bool, stage: Any
 ) -> Cost:
-    inputs = [stage.input(leaf) for leaf in leaves]
+    packed = _pytree.tree_leaves(_pytree.tree_unflatten(leaves, structure), is_leaf=_is_packed)
+    sizes = {id(each.batch_sizes) for each in packed if _is_packed(each)}  # whose values are known
+    inputs = [leaf if id(leaf) in sizes else stage.input(leaf) for leaf in leaves]
     try:
         with stage.surroundings(), as_written(), explained(fn, isinstance(stage, _Real)):
             results = _forward(counting, fn, _pytree.tree_unflatten(inputs, structure), backward)
@@ -108,6 +110,10 @@ def _counted(
             return counting.cost(results, gradients)
     finally:
         _without_fake_gradients(counting)
+
+
+def _is_packed(leaf: Any) -> bool:
+    return isinstance(leaf, nn.utils.rnn.PackedSequence)
 
 
 def _written(fn: Callable[..., Any]) -> Callable[..., Any]:

@@ -3,6 +3,7 @@
 import math
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from itertools import chain, repeat
 from typing import Any, NamedTuple, overload
@@ -12,11 +13,12 @@ from brrr.core.callables import require_callable
 from brrr.core.errors import ArgumentError, extras
 from brrr.counting.cost import Cost, OperatorCost
 from brrr.roofline.corrections import operator_time
-from brrr.roofline.device_model import DeviceModel, Where, model_of
+from brrr.roofline.device_model import REFERENCE_CALL, DeviceModel, Where, model_of
 from brrr.roofline.figures import WHOLE, host_class, of_training, python_s
 from brrr.roofline.lowering import LAYERS, as_on_gpu, fused, in_tf32, is_special, operations
 from brrr.roofline.peaks import DTYPES, short
 from brrr.roofline.prediction import How, Prediction, bound_of
+from brrr.roofline.recurrent import CALLS, is_call, is_launch, lowered, recurrent_time
 from brrr.roofline.terms import INTERPOLATED, MATRIX_DTYPES, OperatorTime
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -99,7 +101,10 @@ def operator_times(
     """Every kernel's times. In a graph the host issues none of them; a compiled form's call is paid with its first."""
     costs = _host_costs(kernels, model, how, gradients, lines)
     keys = [(each, each.backward, host_s) for each, host_s in zip(kernels, costs, strict=True)]
-    times = {key: operator_time(key[0], model, working_set, host_s=key[2]) for key in dict.fromkeys(keys)}
+    times = {
+        key: recurrent_time(key[0], model, key[2] or 0.0) or operator_time(key[0], model, working_set, host_s=key[2])
+        for key in dict.fromkeys(keys)
+    }
     return tuple(times[key] for key in keys)  # a model's layers are alike
 
 
@@ -108,12 +113,15 @@ def _host_costs(
 ) -> Iterator[float | None]:
     """What replaces the host cost of each kernel's class; eagerly, with its share of the Python around them."""
     trained = of_training(model, gradients) if how == "eager" and model.is_gpu and gradients else None
-    called = sum(not each.backward for each in kernels)
+    called = sum(not each.backward and not is_launch(each) for each in kernels)
     beside_s = python_s(model, lines, called) / called if how == "eager" and called else 0.0
     at_once_s = trained.at_once_s if trained else 0.0
     for place, each in enumerate(kernels):
+        if is_launch(each):  # neither torch nor autograd has a part in it
+            yield 0.0 if how == "graph" else model.value(REFERENCE_CALL)
+            continue
         name = host_class(each, model) if how == "eager" else ""
-        own_s = model.value(f"host.{name}") if name else 0.0
+        own_s = model.value(f"host.{name}") * (CALLS[each.backward] if is_call(each) else 1.0) if name else 0.0
         if trained and each.backward:
             yield own_s * (1.0 if "backward" in name else trained.backward) + at_once_s
             at_once_s = 0.0  # with the first
@@ -262,7 +270,7 @@ def predict(
     def one(fn: Any, *args: Any, **kwargs: Any) -> Prediction:
         own = replace(model, used={}, notes=[*model.notes])  # what it rests on, and no other
         work = _cost(fn, args, kwargs, backward, own)
-        kernels = _in_precision(_kernels(work, own, how, dtype), own, tf32)
+        kernels = lowered(_in_precision(_kernels(work, own, how, dtype), own, tf32), own, events=how != "graph")
         times = operator_times(kernels, own, how, work.working_set_bytes, work.gradients, work.lines)
         return _prediction(work, times, _seeds(kernels, own) if how == "graph" else (), own, how, calls)
 
@@ -294,12 +302,14 @@ def _cost(fn_or_cost: Any, args: tuple[Any, ...], kwargs: dict[str, Any], backwa
         return _possible(fn_or_cost)
     hint = "Write predict(lambda x: x * 2, x), not predict(x * 2)."
     require_callable("predict", "fn_or_cost", fn_or_cost, "a callable or a Cost", hint)
+    from brrr.counting.parts import by_cudnn
     from brrr.counting.tracing import cost
 
     _say_where(fn_or_cost, (args, kwargs), model)
     if sys.gettrace() is not None:
         model.note("lines of Python were not counted, since a debugger or a coverage tool follows them")
-    return cost(fn_or_cost, *args, backward=backward, **kwargs)
+    with by_cudnn() if model.is_gpu else nullcontext():
+        return cost(fn_or_cost, *args, backward=backward, **kwargs)
 
 
 def _possible(work: Cost) -> Cost:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from brrr.core.measurement import Estimate, Measurement
+from brrr.gpu.datasheet import hardware
 from brrr.roofline.communication import Link
 from brrr.roofline.peaks import Peaks, read_peaks
 from brrr_course.experiments.data_parallel import DEFAULT, MLP
@@ -317,3 +318,21 @@ def test_others_times_are_held_against_the_datasheet_and_a_roofline(tmp_path: Pa
     assert found["Tesla P4, linear", "by its datasheet"] != found["Tesla P4, linear", "by a roofline"]
     turned = others.cost_of("linear", "bfloat16", others.TURNS, (1, 16, 1024, 1024))
     assert turned.working_set_bytes == turned.bytes + 5 * 2 * 1024**2 and turned.bytes < 3e6
+
+
+def test_others_recurrent_layers_are_held_against_their_steps(tmp_path: Path) -> None:
+    """Each pass by itself, without the inputs' products; a card that no datasheet tells of is left out."""
+    head = "source,device,software,operator,dtype,hidden,batch,steps,pass,seconds"
+    passes = "forward", "backward inputs", "backward weights"
+    lines = [f"a,{card},c,lstm,float32,512,16,20,{what},1e-3" for what in passes for card in ("Tesla P4", "A card")]
+    (tmp_path / "recurrent.csv").write_text("\n".join((head, *lines)), encoding="utf-8")
+    found = grouped(others.rows(tmp_path))
+    assert {group for group, _ in found} == {
+        f"Tesla P4, {what}{dtype}" for what in passes for dtype in ("", ", float32")
+    }  # fmt: skip
+    line = dict(zip(head.split(","), lines[0].split(","), strict=True))
+    board = hardware("v100")
+    made = {what: others.kernels_of({**line, "pass": what}, board)[1:] for what in passes}
+    sizes = {what: [(m.m, m.n, m.k) for each in of for m in each.matmuls] for what, of in made.items()}
+    assert sizes["forward"] == [(16, 2048, 512)] * 20 and sizes["backward inputs"] == [(16, 512, 2048)] * 20
+    assert sizes["backward weights"] == [(2048, 512, 320)] and len(made["forward"]) == 40
