@@ -306,13 +306,17 @@ def _apart(values: list[Value], parts: int) -> list[Value]:
     return kept
 
 
-def readable(value: Value) -> str:
+LARGE = 2**17
+"""From here on a power of two is written as one."""
+
+
+def readable(value: Value, large: int = LARGE) -> str:
     """A slider's value as a person reads it: whole numbers whole, large powers of two as such.
 
-    >>> readable(32768), readable(2**24), readable(0.25), readable("eager")
-    ('32768', '2²⁴', '0.25', 'eager')
+    >>> readable(32768), readable(2**24), readable(0.25), readable("eager"), readable(64, large=2)
+    ('32768', '2²⁴', '0.25', 'eager', '2⁶')
     """
-    if isinstance(value, int) and value >= 2**17 and value & (value - 1) == 0:
+    if isinstance(value, int) and value >= large and value & (value - 1) == 0:
         return "2" + str(value.bit_length() - 1).translate(str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹"))
     if isinstance(value, float):
         return str(int(value)) if value == int(value) and abs(value) < 1e15 else f"{value:.4g}"

@@ -116,7 +116,7 @@ EXPERIMENT = Experiment(
     title="One operation, repeated",
     question="How much arithmetic fits into the time of one read and one write?",
     axes=(
-        Axis("repeat", REPEATS, label="steps on each element", quick=(1, 8, 64, 512)),
+        Axis("repeat", REPEATS, label="steps on each element", quick=(1, 8, 64, 512), noun="steps"),
         Axis("elements", ELEMENTS, label="elements", quick=(2**16, 2**20)),
         Axis("dtype", tuple(ITEMSIZE), label="type of the elements", scale="category", quick=("float32",)),
     ),

@@ -190,7 +190,7 @@ def _show(asked: Guess) -> None:
 # The form that `guess` shows in a notebook: a text box, radio buttons, or a button for each item of an order.
 
 GIVE, CHANGE = "This is my guess", "Change my guess"
-UNITS = {"s": "a number and its unit, as 25 µs (or 25 us)", "x": "a factor, as 3x", "": "a number"}
+UNITS = {"s": "a number and its unit, such as 25 µs (or 25 us)", "x": "a factor, such as 3x", "": "a number"}
 
 
 def form(asked: Guess) -> widgets.VBox:

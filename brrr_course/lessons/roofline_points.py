@@ -144,7 +144,7 @@ class Roofline(Shown):
         for line, spots in self._spots.items():
             there = list(spots.values())
             for spot in dict.fromkeys((there[0], there[len(there) // 2], there[-1])):
-                points[f"{line.label}, {self.axis.name} {spot.value}"] = spot.cost, spot.time
+                points[f"{line.label}, {self.axis.says(spot.value)}"] = spot.cost, spot.time
         return roofline_plot(points, self._device, dtypes=(), badge=self.badge)
 
     # -- as data ---------------------------------------------------------------------------------------------------

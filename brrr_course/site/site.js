@@ -116,7 +116,7 @@ function read({unit}, given) {  // an exercise's number: of a time, in its unit
 }
 const spoken = (asked, answer) => typeof answer === "number" ? si(answer, asked.unit) : [answer].flat().join(", ");
 
-// -- forms: the browser refuses what is empty, `answers` reads the rest
+// -- forms: `answers` reads them; of an exercise the browser refuses what is empty
 const ASKED = {name: "answer", required: true};
 const answers = form => new FormData(form).getAll(ASKED.name);
 const choice = words => $("select", ASKED, $("option", {value: ""}, "choose ..."), ...words.map(word => $("option", {}, word)));
@@ -149,11 +149,13 @@ function guess(place, asked, n) {
     answered.set(n, answer);
     (waiting.get(n) ?? []).forEach(call => call(answer));
   };
-  place.append($("form", {onsubmit: event => {
+  place.append($("form", {noValidate: true, onsubmit: event => {
     event.preventDefault();
-    const [given] = answers(event.target), lacking = asked.items?.filter(item => !order.includes(item)) ?? [];
+    if (fieldset.disabled) return;
+    const [given = ""] = answers(event.target), lacking = asked.items?.filter(item => !order.includes(item)) ?? [];
     const answer = asked.items ? [...order] : asked.options ? given : parsed(asked, given);
     if (lacking.length) return status.replaceChildren(message("wrong", "Not answered yet.", `Expected each item once; ${lacking.join(", ")} is missing.`));
+    if (!asked.items && !given.trim()) return status.replaceChildren(message("wrong", "Not answered yet.", asked.options ? "Choose one first." : `Expected ${asked.hint}.`));
     if (answer === null) return status.replaceChildren(message("wrong", `You wrote ${given}.`, `Expected ${asked.hint}, greater than 0.`));
     keep(asked.question, answer);
     done(answer);
@@ -197,7 +199,7 @@ function exercise(place, data) {
     event.preventDefault();
     const texts = answers(event.target), given = texts.map((text, n) => data.fields[n].words ? text : read(data.fields[n], text));
     const unread = texts.find((_, n) => Number.isNaN(given[n]));
-    if (unread !== undefined) return status.replaceChildren(message("wrong", `You wrote ${unread}.`, "Expected a number, as 0.000002 or 2e-6."));
+    if (unread !== undefined) return status.replaceChildren(message("wrong", `You wrote ${unread}.`, "Expected a number, such as 0.000002 or 2e-6."));
     const [kind, text, hint] = marked(data, given).map(each => each.replace(/`/g, ""));
     const lines = [text[0].toUpperCase() + text.slice(1), ...(hint ? [`Hint: ${hint}`] : [])];
     if (kind === "right") keep("right", [...right.add(data.name)]);

@@ -3,7 +3,6 @@ const byId = id => document.querySelector(`#${id}`);
 if (navigator.gpu) {
   byId("yours").hidden = false;
   own.offer(figures.select("#yours"));
-  own.onMeasured(() => { byId("yours").querySelector("span").tabIndex = 0; });  // what it says may be long, and scrolls
 }
 const ridge = found => {
   const {bytes_per_s: bytes, flop_per_s: flop} = found?.peaks ?? {};
@@ -14,7 +13,11 @@ ridge(own.remembered());
 
 const measured = n => {
   const {open, by} = D.comparison.find(each => each.guess === n), [, unit, value] = /\ue000far\|(.*?)\|(.*?)\ue001/.exec(D.pieces[open]) ?? [];
-  return by ? Object.keys(by).find(option => D.pieces[by[option]].includes("and so it is")) : si(+value, unit);
+  return by ? Object.keys(by).find(option => D.pieces[by[option]].includes("and so it is")) : Math.abs(value - 1) < .005 ? "the same" : si(+value, unit);
+};
+const judged = (n, said) => {  // a choice, in the figure that waited for it
+  const place = [...document.querySelectorAll(".view")].find(each => D.view[each.dataset.at].guess === n), right = measured(n);
+  if (typeof said === "string") place.view.drawn.guess(said, said, said === right ? `You are right: it is ${right}.` : `You said ${said}; it is ${right}.`);
 };
 const row = (tag, cells) => $("tr", {}, ...cells.map(each => $(tag, {}, each)));
 const listed = () => byId("guesses").replaceChildren($("table", {tabIndex: 0}, $("thead", {}, row("th", ["question", "you said", "measured"])), $("tbody", {},
@@ -22,6 +25,7 @@ const listed = () => byId("guesses").replaceChildren($("table", {tabIndex: 0}, $
 document.querySelectorAll(".after").forEach((told, n) => {  // what a guess would be told by
   const show = () => {
     told.hidden = !answered.has(n);
+    if (answered.has(n)) judged(n, answered.get(n));
     listed();
   };
   show();

@@ -142,10 +142,11 @@ class Versus(NamedTuple):
 
 
 def comparisons(found: Experiment, versus: Mapping[str, Value], first: str, moving: Sequence[str]) -> list[Versus]:
-    """The comparisons that `versus` names: of pairs of lines, or of the first line with itself at another place."""
+    """The comparisons that `versus` names: of the first line with itself at another place, then of pairs of lines."""
     over = {name: found.axis(name).checked("explore", versus[name]) for name in moving if name in versus}
-    pairs = {name: str(base) for name, base in versus.items() if name not in over} or ({first: first} if over else {})
-    return [Versus(found.line(name).name, found.line(base).name, over) for name, base in pairs.items()]
+    pairs = {name: str(base) for name, base in versus.items() if name not in over}
+    named = [Versus(found.line(name).name, found.line(base).name, {}) for name, base in pairs.items()]
+    return [Versus(found.line(first).name, found.line(first).name, over), *named] if over else named
 
 
 class Arguments(NamedTuple):

@@ -177,7 +177,8 @@ def explore(
     versus : mapping of str, optional
         What the sentence above a figure compares: ``{LINE: BASE}`` a line with its base, ``{AXIS: VALUE}`` the first
         line with itself at that value. Of several, the first stands in the sentence, and is what a guessed factor is
-        of (how many times as fast, where its question has "fast" in it); the others stand in the details. By default
+        of (how many times as fast, where its question has "fast" in it); the others stand in the details, the first of
+        them in the sentence wherever a line is not where its guess was asked of it and another place. By default
         the best line is compared with the next, in a ladder with the last.
     title : str
         What stands above the figure, such as the question that it answers. By default what the experiment is called.

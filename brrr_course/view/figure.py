@@ -231,7 +231,10 @@ def _across(scene: Scene, names: Sequence[str]) -> Data:
     title = axis.title.partition(" (")[0]  # as the slider below is called
     at = style.positions(values, axis.scale)
     chosen = style.ticked(values, axis.scale)
-    ticks = {at[list(values).index(value)]: style.readable(value) for value in chosen}
+    told, powers = ([style.readable(value, large) for value in chosen] for large in (style.LARGE, 2))
+    if not (all(map(str.isascii, told)) or any(text.isascii() and text != "1" for text in powers)):
+        told = powers  # where some are written as powers of two and all can be, all are
+    ticks = {at[list(values).index(value)]: text for value, text in zip(chosen, told, strict=True)}
     more = {"along": list(names).index(axis.name), "at": at}
     if axis.scale == "log" and at[-1] > DECADE * at[0]:
         edge = (at[-1] / at[0]) ** 0.02
@@ -371,7 +374,7 @@ def _brackets(scene: Scene, names: Sequence[str]) -> list[Data]:
         both = [each.median for each in found if each is not None]
         many = max(both) / min(both) if len(both) == 2 and min(both) > 0 else 0.0
         many = (scene.answer or 0.0) if scene.asks_factor else many
-        texts.append(ratio(many) if many else "")
+        texts.append(ratio(1.0 if words.is_same(many) else many) if many else "")
     return [{"lines": lines, "texts": texts, "label": scene.relation.removesuffix(" as")}]
 
 

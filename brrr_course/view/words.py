@@ -122,14 +122,29 @@ def _answered(scene: Scene) -> str:
         return ""
     told, line = scene.said(answer), scene.quantity.here(asked.of.line)
     if found.exact and scene.point == found.point and "..." in asked.guess.question:
-        return f"{asked.guess.question.replace('...', told.rstrip('×'))}."
+        question = asked.guess.question.replace("... times as", "as" if is_same(answer) else "... times as")
+        return f"{question.replace('...', told.rstrip('×'))}."
+    if asked.of.over and (others := _pairs(scene)[1:]):
+        return f"{spot(scene.x_axis, scene.point[scene.view.x])}, {_pair(others[0], scene.relation)}."
     if scene.asks_factor and len(sides := _sides(scene, asked.of)) == 2:
         one, other = (said.label for _, said in sides)
-        return f"{_where(scene)}{did(one, scene.relation)} {told} {scene.relation} {rest(other, one)}."
+        if sides[0] == sides[1]:
+            return f"{one}: {sides[0][1].value}."
+        many = "" if is_same(answer) else f"{told} "
+        return f"{_where(scene)}{did(one, scene.relation)} {many}{scene.relation} {rest(other, one)}."
     if base := scene.quantity.base(line):
         as_much = scene.quantity.as_much
         return f"{_where(scene)}{did(line.label, as_much)} {told} {as_much} {base.label}."
     return f"{line.label}: {told}."
+
+
+def is_same(factor: float) -> bool:
+    """Whether two values are the same to three digits, near enough.
+
+    >>> is_same(0.999), is_same(1.03)
+    (True, False)
+    """
+    return abs(factor - 1) < 0.005
 
 
 def did(label: str, relation: str) -> str:

@@ -79,7 +79,8 @@ def test_a_wrong_result_is_left_out_and_told(measure: Any) -> None:
     broken = f"gpu: on(() => around(device, 'createShaderModule', (make, {{code}}) => make({{code: {code}}})))"
     found = measure(f"{broken}, sizes: sized({{matmul: [64], repeat: [2]}})")
     assert found["rows"] == [] and len(found["launch"]) == 2 and told(found, "unresolved value 'nothing'")
-    assert sum("is wrong by" in each for each in found["said"]) == 5 and told(found, "matmul webgpu size 64 is wrong")
+    assert sum("is wrong by" in each for each in found["said"]) == found["left"] == 5
+    assert told(found, "matmul webgpu size 64 is wrong")
 
 
 def test_a_lost_gpu_is_told_and_what_was_measured_is_kept(measure: Any) -> None:
@@ -111,7 +112,8 @@ def test_a_reader_may_stop_it_and_time_may_run_out(measure: Any) -> None:
     assert told(found, "The reader stopped it. What was") and found["rows"] == [] and len(found["launch"]) == 2
     late = "clock: {now: () => performance.now() + leap}, progress: ({value}) => { leap += value === 2008 ? 1e6 : 0; }"
     found = measure(f"{late}, sizes: sized({{fusion: [1004, 2008, 4016]}})")
-    assert told(found, "fusion is left out, since no time was left, at 2008, 4016.") and len(found["rows"]) == 2
+    assert told(found, "fusion is left out, since no time was left, at 2008, 4016.")
+    assert len(found["rows"]) == found["left"] == 2
 
 
 @pytest.mark.parametrize("rounded", ["0n", "each - each % 65536n"])

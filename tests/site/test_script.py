@@ -61,10 +61,12 @@ def _parsed(unit, given):
 def test_what_does_not_fit_is_refused_with_what_would(opened):
     page = opened("01").page
     form = page.locator(".guess form").first
+    form.locator("button").click()
+    assert "Not answered yet.\nExpected a number" in page.locator(".guess .message.wrong").inner_text()
     form.locator("input[type=text]").fill("12")
     form.evaluate("form => form.requestSubmit()")
     said = page.locator(".guess .message.wrong").text_content() or ""
-    assert said.startswith("You wrote 12.") and "a number and its unit, as 25 µs" in said
+    assert said.startswith("You wrote 12.") and "a number and its unit, such as 25 µs" in said
     assert page.locator(".guess .message.open").count() == 0
 
 

@@ -14,6 +14,7 @@ export const plain = (mantissa, power) => formatted(`${mantissa}e${power}`, { ma
 
 /** A value with its unit, as `brrr.core.units.quantity` writes it, but a ratio with the sign ×. */
 export function si(value, unit, digits = 3) {
+  if (!Number.isFinite(value)) return "∞"; // a rate whose time may be nothing
   if (unit === "share") return si(100 * value, "%", value < 0.1 ? 1 : 2);
   const [mantissa, power] = rounded(value, digits), [lowest, highest] = POWERS[unit] ?? [-30, 30];
   const prefix = keep(3 * Math.floor(power / 3), lowest, highest), number = plain(mantissa, power - prefix);

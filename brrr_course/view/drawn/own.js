@@ -115,10 +115,13 @@ export function offer(root, measured = () => {}) {
     }
   });
   if (before) told.text(TAKEN);
+  const fold = box.append("details").attr("hidden", true), details = (all) => fold.attr("hidden", all.length ? null : true).selectAll("p").data(all).join("p").text((each) => each);
+  fold.append("summary").text("Details");
   press.text(name()).on("click", async () => {
     if (running) return void (stopped = true);
     [running, stopped, lab] = [true, false, {}];
     press.text("Stop");
+    details([]);
     copy.text(SEND).attr("hidden", null);
     const progress = ({ share, experiment }) => {
       told.text(`${Math.round(100 * share)} %, ${experiment.replace("_", " ")}`);
@@ -128,7 +131,8 @@ export function offer(root, measured = () => {}) {
       const all = await measure({ progress, stopped: () => stopped, lab });
       remember(all);
       measured(all);
-      told.text(all.said.join(" "));
+      told.text(`${all.ended ? `${all.ended} ` : ""}${all.device.software ? "A processor that plays a GPU" : "Your GPU"} was measured at ${all.rows.length} points; ${all.left || "none"} ${all.left === 1 ? "was" : "were"} left out.`);
+      details(all.said.filter((each) => each !== all.ended));
     } catch (error) {
       told.text(error.message);
     }

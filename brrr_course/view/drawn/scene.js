@@ -70,8 +70,10 @@ export function draw(el, scene, kept = {}) {
   const head = root.append("header");
   head.append("h3").attr("id", `${id}-title`).text(scene.title);
   if (document.fullscreenEnabled) {
-    const size = head.append("button").attr("type", "button").attr("class", "enlarge").attr("aria-label", "Enlarge the figure, or back").text("⤢");
-    size.on("click", () => (document.fullscreenElement ? document.exitFullscreen() : root.node().requestFullscreen()));
+    const large = () => document.fullscreenElement === root.node(), size = head.append("button").attr("type", "button").attr("class", "enlarge").attr("aria-label", "Enlarge the figure").text("⤢");
+    size.on("click", () => (large() ? document.exitFullscreen() : root.node().requestFullscreen()));
+    root.on("fullscreenchange", () => size.attr("aria-label", large() ? "Close the large figure" : "Enlarge the figure").text(large() ? "✕ Close" : "⤢"))
+      .on("keydown", ({ key }) => key === "Escape" && large() && document.exitFullscreen());
   }
   const said = root.append("p").attr("class", "say").attr("aria-live", "polite");
   const gauges = root.append("div").attr("class", "gauges");
@@ -271,12 +273,14 @@ function plane(state, top) {
   state.along = { slider: scene.x.along, left, inner, pixels };
   const box = { left, right: left + inner, top: top + 22, foot, inner, height };
 
-  regions(state, box, x, cut);
+  state.room = roomOf(left - 14, top + 4, width, foot + 2);
   axes(state, box, x, y, narrow ? scene.x.few : scene.x.ticks, narrow ? up.few : up.ticks);
-  roofs(state, box, x, y, cut);
+  regions(state, box, x, cut);
+  const nameRoofs = roofs(state, box, x, y, cut);
 
   const marks = state.layer("marks");
   const shown = scene.lines.filter(seen);
+  for (const d of shown.filter((each) => !each.trail)) state.room.line(points.get(d.name).map((row) => [x(row[1]), y(row[2])]));
   glide(state.layer("lines").selectAll("path").data(shown, (d) => d.name).join("path").attr("class", (d) => `line pen-${d.hue} ${d.trail ? "trail" : (d.kind ?? "")}`))
     .attr("d", (d) => path(points.get(d.name).map((row) => [x(row[1]), y(row[2])])));
   const dots = shown.filter((d) => !d.kind).flatMap((d) => points.get(d.name).map((row) => ({ line: d, row })));
@@ -286,49 +290,74 @@ function plane(state, top) {
     .attr("cx", (d) => x(d.row[1])).attr("cy", (d) => y(d.row[2]));
 
   if (named) endLabels(state, box, y, points, names, labelled);
-  state.layer("marks").selectAll("text.doubt").data(dots.filter((d) => d.line.doubtful?.[cut]?.includes(d.row[0]))).join("text").attr("class", "doubt")
-    .attr("text-anchor", "middle").attr("x", (d) => x(d.row[1])).attr("y", (d) => y(d.row[2]) - 9).text("doubtful");
   const values = [...here].map(([name, row]) => ({ line: scene.lines.find((d) => d.name === name), row })).sort((a, b) => a.row[2] - b.row[2]);
   const at = left + pixels[position], hue = scene.lines.find((d) => d.name === scene.base?.line)?.hue; // what the sentence compares with, along x
   glide(marks.selectAll("line.drop").data(values.slice(0, 1)).join("line").attr("class", "drop"))
     .attr("x1", at).attr("x2", at).attr("y1", foot).attr("y2", (d) => y(d.row[2]));
-  brackets(state, box, y, here, at, place);
   glide(marks.selectAll("circle.here").data(values, (d) => d.line.name).join("circle").attr("class", (d) => `here hue-${d.line.hue}`).attr("r", 7))
     .attr("cx", (d) => x(d.row[1])).attr("cy", (d) => y(d.row[2]));
   const based = scene.base && !state.hidden.has(scene.base.line) && scene.base.at !== position ? points.get(scene.base.line).filter((row) => row[0] === scene.base.at) : [];
   glide(marks.selectAll("circle.base").data(based).join("circle").attr("class", `base pen-${hue}`).attr("r", 6)).attr("cx", (row) => x(row[1])).attr("cy", (row) => y(row[2]));
-  glide(marks.selectAll("text.base").data(based).join("text").attr("class", `base ink-${hue}`).attr("text-anchor", "middle").text((row) => si(row[2], scene.y.unit)))
-    .attr("x", (row) => keep(x(row[1]), box.left + 30, box.right - 20)).attr("y", (row) => y(row[2]) - 13);
-  const guessed = star(state, box, x, y, cut, position);
-  valuesOf(state, box, x, y, values, points, guessed);
+  for (const row of [...values.map((d) => d.row), ...based]) state.room.point(x(row[1]), y(row[2]));
+  const starred = star(state, box, x, y, cut, position);
+  valuesOf(state, x, y, values);
+  brackets(state, box, y, here, at, place);
+  starred();
+  nameRoofs();
+  const beside = (name, rows, text, size) => glide(marks.selectAll(`text.${name}`).data(rows.map((row) => ({ row, ...state.room.put(around(x(row[1]), y(row[2]), wide(text(row), size), size)) }))).join("text")
+    .attr("class", `${name}${name === "base" ? ` ink-${hue}` : ""}`).attr("text-anchor", (d) => d.end).text((d) => text(d.row))).attr("x", (d) => d.x).attr("y", (d) => d.y);
+  beside("base", based, (row) => si(row[2], scene.y.unit), 13);
+  beside("doubt", dots.filter((d) => d.line.doubtful?.[cut]?.includes(d.row[0])).map((d) => d.row), () => "doubtful", 12);
   drag(state, box, pixels);
   return foot + (scene.sliders[scene.x.along].title === scene.x.title ? 26 : 40) - top;
 }
 
 const path = (points) => (points.length ? `M${points.map((each) => each.join()).join("L")}` : "");
-/** The value at each point: above it, and where the line climbs to the right, to its left. The lowest of several stands below, since a
-    bracket may stand between; those of points that are close to each other stand in rows, with their factor. */
-function valuesOf(state, box, x, y, values, points, guessed) {
-  const { scene, place, glide } = state, { unit } = scene.y, [bracket] = scene.marks ?? []; // its factor stands with the values where they are too close for it
-  const groups = [];
-  for (const value of values) { // which rise
-    const last = groups.at(-1)?.at(-1);
-    if (last && y(last.row[2]) - y(value.row[2]) < CLOSE + 17 * (groups.at(-1).length - 1)) groups.at(-1).push(value);
-    else groups.push([value]);
-  }
-  const put = groups.flatMap((group, i) => {
-    const { line, row } = group.at(-1), least = group[0].row[2], across = x(row[1]), up = y(row[2]);
-    const rows = group.map((each) => ({ name: each.line.name, hue: each.line.hue, text: si(each.row[2], unit) })).reverse();
-    if (group.length === 2 && bracket?.lines.every((name) => group.some((each) => each.line.name === name))) rows.unshift({ name: "", hue: "ink", text: bracket.texts[place] });
-    const size = Math.max(...rows.map(({ text }) => wide(text, 14, 700))), high = 17 * (rows.length - 1);
-    const next = points.get(line.name).find((each) => x(each[1]) > across + size / 2), climbs = next && up - y(next[2]) > 8;
-    const below = y(least) + 26 + high < box.foot && !(guessed > up - 6 && guessed < y(least) + 44 + high) && ((i === 0 && groups.length > 1) || (guessed < up - 6 && guessed > up - 40 - high));
-    const starred = guessed < up && guessed > up - 40 - high;
-    const aside = starred ? Math.max(9, state.starred + 6) : 9;
-    const beside = !below && (climbs || starred) && across - aside - size > box.left, first = below ? y(least) + 24 : Math.max(up - (beside ? 10 : 14) - high, box.top + 6);
-    const at = beside ? across - aside : keep(across, box.left + size / 2, box.right + 8 - size / 2);
-    return rows.map((each, k) => ({ ...each, x: at, y: first + 17 * k, end: beside ? "end" : "middle" }));
-  });
+
+const COVERED = 30, CROSSED = 1; // what it costs to cover a pixel of a text or point, or of a line
+
+/** What stands in a panel, as boxes [left, top, right, bottom, cost of a pixel]; `put` gives of a text's places that which costs least, and takes it. */
+function roomOf(...panel) {
+  const taken = [];
+  const covered = (a, b) => Math.max(0, Math.min(a[2], b[2]) - Math.max(a[0], b[0])) * Math.max(0, Math.min(a[3], b[3]) - Math.max(a[1], b[1]));
+  const cost = (box) => COVERED * (covered(box, box) - covered(box, panel)) + taken.reduce((sum, each) => sum + each[4] * covered(box, each), 0);
+  const text = (...box) => taken.push([...box, COVERED]);
+  return {
+    text,
+    point: (x, y) => text(x - 7, y - 7, x + 7, y + 7),
+    line: (points) => points.slice(1).forEach(([x, y], i) => {
+      const [from, up] = points[i], parts = Math.ceil(Math.hypot(x - from, y - up) / 4);
+      for (let k = 0; k < parts; k++) taken.push([-2, -2, 2, 2].map((d, side) => d + (side % 2 ? up + (k * (y - up)) / parts : from + (k * (x - from)) / parts)).concat(CROSSED));
+    }),
+    put(places) {
+      const costs = places.map(({ boxes, far }) => boxes.reduce((sum, box) => sum + cost(box), far)), found = places[costs.indexOf(Math.min(...costs))];
+      for (const box of found.boxes) text(...box);
+      return found;
+    },
+  };
+}
+
+/** A text's place, its box with it: `y` is its first row's, `far` what it costs not to stand at the first place. */
+function placed(x, y, end, broad, size, far = 0, below = 0) {
+  const left = x - { start: 0, middle: broad / 2, end: broad }[end];
+  return { x, y, end, far, boxes: [[left - 2, y - 0.8 * size, left + broad + 2, y + 0.25 * size + below]] };
+}
+
+/** The places of a text around a point, the best first: above it, and where the line climbs to the right, to its left. */
+function around(x, y, broad, size, low = false) {
+  const up = -14, down = 12 + 0.85 * size, [first, second] = low ? [down, up] : [up, down];
+  const near = [["middle", 0, first], ["end", -10, -9], ["start", 10, -9], ["middle", 0, second], ["end", -13, 5], ["start", 13, 5], ["end", -9, down - 2], ["start", 9, down - 2]];
+  const beyond = [up - 17, down + 17, up - 34, down + 34].flatMap((dy) => [["middle", 0, dy], ["end", -6, dy], ["start", 6, dy]]).concat([5, up, down].flatMap((dy) => [["end", -18 - broad, dy], ["start", 18 + broad, dy]]));
+  return [...near, ...beyond].map(([end, dx, dy], i) => placed(x + dx, y + dy, end, broad, size, 12 * i + (i < near.length ? 0 : 120)));
+}
+
+/** The value at each point, the lowest of several and one under a roof below it; with those of two that are too close for a bracket stands their factor. */
+function valuesOf(state, x, y, values) {
+  const { scene, place, glide } = state, [bracket] = scene.marks ?? [], high = [...values].reverse();
+  const texts = high.map(({ line, row }, i) => ({ name: line.name, hue: line.hue, row, text: si(row[2], scene.y.unit), low: scene.roofs || (i > 0 && i === high.length - 1) }));
+  const pair = high.filter(({ line }) => bracket?.lines.includes(line.name));
+  if (pair.length === 2 && y(pair[1].row[2]) - y(pair[0].row[2]) < CLOSE) texts.push({ name: "", hue: "ink", row: pair[0].row, text: bracket.texts[place] });
+  const put = texts.map((d) => ({ ...d, ...state.room.put(around(x(d.row[1]), y(d.row[2]), wide(d.text, 14, 700), 14, d.low)) }));
   glide(state.layer("marks").selectAll("text.value").data(put, (d) => d.name).join("text").attr("class", (d) => `value ink-${d.hue}`)
     .text((d) => d.text).attr("text-anchor", (d) => d.end)).attr("x", (d) => d.x).attr("y", (d) => d.y);
 }
@@ -340,7 +369,10 @@ function axes(state, box, x, y, along, up) {
   const side = axisLeft(y).tickValues(up.map(([v]) => v)).tickFormat(text(up)).tickSizeOuter(0).tickSize(-box.inner).tickPadding(8);
   glide(state.layer("axis y").attr("transform", `translate(${box.left},0)`)).call(side);
   glide(state.layer("axis x").attr("transform", `translate(0,${box.foot})`)).call(bottom);
-  const titles = [{ text: scene.y.title, x: box.left, y: box.top - 10, end: "start" }];
+  const logs = [scene.x, state.up].filter((each) => each.scale === "log"), scales = logs.length > 1 ? " (log scales)" : logs[0] === state.up ? " (log scale)" : logs.length ? " (x: log scale)" : "";
+  const titles = [{ text: scene.y.title + scales, x: box.left, y: box.top - 10, end: "start" }];
+  up.forEach(([value, name]) => state.room.text(box.left - 8 - wide(name, 12), y(value) - 7, box.left - 8, y(value) + 7));
+  state.room.text(box.left, box.top - 20, box.left + wide(titles[0].text, 12), box.top - 7);
   const own = scene.sliders[scene.x.along].title === scene.x.title; // then the slider below bears the name
   if (!own) titles.push({ text: scene.x.title, x: box.right, y: box.foot + 36, end: "end" });
   state.layer("titles").selectAll("text").data(titles).join("text").attr("class", "axis-title")
@@ -356,6 +388,7 @@ function endLabels(state, box, y, points, names, labelled) {
   const apart = (end, other) => half(end) + half(other) + 2;
   ends.forEach((end, i) => { end.y = Math.max(end.y, i ? ends[i - 1].y + apart(end, ends[i - 1]) : box.top - 8 + half(end)); }); // so that no two overlap,
   ends.reverse().forEach((end, i) => { end.y = Math.min(end.y, i ? ends[i - 1].y - apart(end, ends[i - 1]) : box.foot + 2 - half(end)); }); // nor leave the figure
+  for (const end of ends) state.room.text(box.right + 10, end.y - half(end), box.right + 10 + Math.max(...end.rows.map((row) => wide(row, 12.5, 700))), end.y + half(end));
   const toggle = (_, { d }) => {
     state.hidden[state.hidden.has(d.name) ? "delete" : "add"](d.name);
     state.again();
@@ -387,24 +420,29 @@ function brackets(state, box, y, here, at, place) {
     g.append("text").attr("class", "what");
     return g;
   });
-  const size = state.narrow ? 18 : 22, room = state.width - at - 26, broad = Math.max(60, ...found.map((d) => wide(d.texts[place], size, 800) * 1.15));
-  const side = room > broad ? 1 : -1, edge = at + 16 * side;
+  const size = state.narrow ? 18 : 22;
   groups.each(function (d) {
-    const [a, b] = d.lines.map((name) => y(here.get(name)[2])), middle = (a + b) / 2, g = select(this);
+    const [a, b] = d.lines.map((name) => y(here.get(name)[2])).sort((one, other) => one - other), g = select(this), rows = rowsOf(d.label, state.narrow ? 86 : 150, 13);
+    const broad = wide(d.texts[place], size, 800) * 1.15, all = Math.max(broad, ...rows.map((row) => wide(row, 13)));
+    const places = [true, false].flatMap((told) => [16, -16, 64, -64].flatMap((aside) => {
+      const high = told ? 16 * rows.length + 6 : 0, edge = at + aside, side = Math.sign(aside), middle = (a + b - high) / 2 + 8;
+      return [middle, a + 24, b - high - 8, a - high - 4, b + size].map((first, i) => {
+        const found = placed(edge + 8 * side, first, side > 0 ? "start" : "end", told ? all : broad, size, 12 * i + (told ? 0 : 100) + 8 * Math.abs(aside), high);
+        return { ...found, told, side, edge, boxes: [...found.boxes, [edge - 4, a, edge + 4, b]] };
+      });
+    }));
+    const { x: left, y: first, end, told, side, edge } = state.room.put(places);
     glide(g.select("path")).attr("d", `M${edge - 5 * side},${a} H${edge} V${b} H${edge - 5 * side}`);
-    const rows = rowsOf(d.label, Math.min(room, state.narrow ? 86 : 150), 13), high = 24 + 16 * rows.length, tall = Math.abs(a - b) > high;
-    // To the right it stands in the middle, above the lower line; to the left near the top, where a line that climbs has not been.
-    const middling = Math.min(middle - high / 2 + 20, Math.max(a, b) - 16 * rows.length - 24), first = !tall ? middle + 8 : side > 0 ? middling : Math.min(a, b) + 24, end = side > 0 ? "start" : "end";
-    glide(g.select("text.factor").attr("font-size", size).text(d.texts[place]).attr("text-anchor", end)).attr("x", edge + 8 * side).attr("y", first);
-    const what = g.select("text.what").attr("text-anchor", end).classed("hidden", !tall);
-    glide(what).attr("transform", `translate(${edge + 8 * side},${first + 18})`);
+    glide(g.select("text.factor").attr("font-size", size).text(d.texts[place]).attr("text-anchor", end)).attr("x", left).attr("y", first);
+    const what = g.select("text.what").attr("text-anchor", end).classed("hidden", !told);
+    glide(what).attr("transform", `translate(${left},${first + 18})`);
     what.selectAll("tspan").data(rows).join("tspan").attr("x", 0).attr("dy", (_, i) => (i ? 16 : 0)).text((row) => row);
   });
 }
 
 /** The reader's guess, on the line that it was asked about and only where it was asked. */
 function star(state, box, x, y, cut, position) {
-  const { scene: { guess, lines, marks }, place, glide } = state;
+  const { scene: { guess, lines }, place, glide } = state;
   const asked = guess?.value != null && guess.line && place === guess.place ? lines.find((d) => d.name === guess.line) : null;
   const row = asked?.cuts[cut]?.find((each) => each[0] === position);
   const value = !guess?.base ? guess?.value : guess.inverse ? guess.base / guess.value : guess.base * guess.value; // a factor is of another value
@@ -415,14 +453,14 @@ function star(state, box, x, y, cut, position) {
     g.append("text");
     return g;
   });
-  // its text stands beside it; near the line's own value above it or below, where that one does not stand
-  const text = (d) => `you: ${d.text}`, near = row && Math.abs(height - y(row[2])) < 34, down = height > y(row?.[2] ?? 0) - 6;
-  const long = row ? wide(text(guess), 12.5, 600) : 0, left = row && !near && x(row[1]) - 16 - long > box.left;
-  const before = near && (x(row[1]) + long / 2 > box.right || (marks?.length && state.width - x(row[1]) > 100)); // names or a bracket stand to its right
-  state.starred = !near ? 0 : before ? long - 8 : long / 2; // so far its text reaches to the left
-  stars.select("text").text(text).attr("x", before ? 8 : near ? 0 : left ? -13 : 13).attr("y", near ? (down ? 24 : -14) : 4).attr("text-anchor", before || left ? "end" : near ? "middle" : "start");
-  if (row) glide(stars).attr("transform", `translate(${x(row[1])},${height})`);
-  return row ? height : NaN;
+  const at = row && x(row[1]);
+  if (row) glide(stars).attr("transform", `translate(${at},${height})`);
+  if (row) state.room.point(at, height);
+  return () => stars.each((d) => { // once the values stand
+    const text = `you: ${d.text}`, broad = wide(text, 12.5, 600), beside = [placed(at - 13, height + 4, "end", broad, 12.5), placed(at + 13, height + 4, "start", broad, 12.5)];
+    const put = state.room.put([...beside, ...around(at, height, broad, 12.5)]);
+    stars.select("text").text(text).attr("x", put.x - at).attr("y", put.y - height).attr("text-anchor", put.end);
+  });
 }
 
 /** The whole panel is a handle: to point at a value is to go there. */
@@ -451,12 +489,13 @@ function regions(state, box, x, cut) {
   const texts = layer.selectAll("text").data(found).join("text").attr("class", (d) => `ink-${d.hue}`);
   texts.selectAll("tspan").data((d) => d.rows).join("tspan").attr("x", 0).attr("dy", (_, i) => (i ? 17 : 0)).text((text) => text);
   glide(texts).attr("transform", (d) => `translate(${d.x},${box.top + 20})`);
+  for (const d of found) d.rows.forEach((row, i) => state.room.text(d.x, box.top + 8 + 17 * i, d.x + wide(row, 13, 700), box.top + 24 + 17 * i));
 }
 
 /** Roofs: the memory's rises with what is done for each byte, the arithmetic's is flat, and they end where they meet. */
 function roofs(state, box, x, y, cut) {
   const { scene, glide, narrow } = state;
-  if (!scene.roofs) return;
+  if (!scene.roofs) return () => {};
   const [least, most] = scene.x.domain, ridges = scene.regions[cut][1][0];
   const ends = (d) => {
     const rate = d.rate[cut], bend = d.ridge ?? ridges, from = d.slant ? Math.max(least, scene.y.domain[0] / rate) : bend, to = d.slant ? bend : most;
@@ -465,14 +504,7 @@ function roofs(state, box, x, y, cut) {
   const layer = state.layer("roofs");
   glide(layer.selectAll("path").data(scene.roofs).join("path").attr("class", (d) => `roof pen-${d.hue}`))
     .attr("d", (d) => path(ends(d)));
-  const texts = layer.selectAll("text.roof-name").data(scene.roofs).join("text").attr("class", (d) => `roof-name ink-${d.hue}`)
-    .attr("text-anchor", (d) => (d.slant ? "start" : "end")).text((d) => `${narrow ? "" : `${d.label} `}${d.texts[cut]}`);
-  glide(texts).attr("transform", (d) => {
-    const [[x0, y0], [x1, y1]] = ends(d);
-    if (!d.slant) return `translate(${x1 - 4},${y1 - 11})`;
-    const part = narrow ? 0.2 : 0.3, angle = (Math.atan2(y1 - y0, x1 - x0) * 180) / Math.PI;
-    return `translate(${x0 + part * (x1 - x0)},${y0 + part * (y1 - y0)}) rotate(${angle}) translate(0,-20)`;
-  });
+  for (const d of scene.roofs) state.room.line(ends(d));
   const ridge = layer.selectAll("g.ridge").data([ridges]).join((enter) => {
     const g = enter.append("g").attr("class", "ridge");
     g.append("line");
@@ -480,6 +512,20 @@ function roofs(state, box, x, y, cut) {
   });
   glide(ridge).attr("transform", `translate(${x(ridges)},0)`);
   glide(ridge.select("line").attr("y2", box.foot)).attr("y1", y(ridges * scene.roofs[0].rate[cut]));
+  const name = (d) => `${narrow ? "" : `${d.label} `}${d.texts[cut]}`;
+  return () => glide(layer.selectAll("text.roof-name").data(scene.roofs).join("text").attr("class", (d) => `roof-name ink-${d.hue}`).text(name))
+    .attr("transform", (d) => state.room.put(alongside(ends(d), wide(name(d), 12.5, 600), narrow)).transform);
+}
+
+/** The places of a roof's name: above it or below, a slanted one's on its way up, a flat one's at its end. */
+function alongside([[x0, y0], [x1, y1]], long, narrow) {
+  const slope = Math.atan2(y1 - y0, x1 - x0), [cos, sin] = [Math.cos(slope), Math.sin(slope)], length = Math.hypot(x1 - x0, y1 - y0), rest = length - long - 4;
+  const starts = slope ? [narrow ? 0.2 : 0.3, 0.45, 0.6, 0.05].map((part) => part * length) : [rest, rest / 2, 4];
+  return starts.flatMap((start, i) => [slope ? 20 : 11, slope ? -24 : -20].map((up, below) => {
+    const letters = Array.from({ length: Math.ceil(long / 6) }, (_, k) => [x0 + (start + 6 * k) * cos + up * sin, y0 + (start + 6 * k) * sin - up * cos]);
+    const transform = `translate(${x0},${y0}) rotate(${(slope * 180) / Math.PI}) translate(${start},${-up})`;
+    return { transform, far: 60 * (2 * i + below), boxes: letters.map(([left, foot]) => [left - 6, foot - 12, left + 8, foot + 3]) };
+  }));
 }
 
 /** A linear axis as a logarithmic one, with room below what was recorded. */
@@ -638,7 +684,7 @@ function bars(state, top) {
   const { scene, width, narrow, place, glide } = state;
   if (!scene.bars) return 0;
   const longest = Math.max(...scene.bars.map((d) => wide(d.label, 13, 700))) + 14;
-  const left = narrow ? 24 : longest, inner = width - left - 18 - Math.max(40, ...scene.bars.map((d) => wide(d.at[place]?.[4] ?? "", 13, 700))), row = narrow ? 46 : 34, head = narrow ? 18 : 0, first = top + 8;
+  const left = narrow ? 24 : longest, inner = width - left - 18 - Math.max(40, ...scene.bars.map((d) => wide(d.at[place]?.[4] ?? "", 13, 700))), row = narrow ? 46 : 34, head = narrow ? 18 : 0, first = top + (scene.rules?.length ? 24 : 8);
   const x = (scene.y.scale === "log" ? scaleLog() : scaleLinear()).domain(scene.y.domain).range([left, left + inner]);
   const foot = first + row * scene.bars.length;
   const ticks = narrow ? scene.y.few : scene.y.ticks;
@@ -665,11 +711,12 @@ function bars(state, top) {
   const rules = layer.selectAll("g.rule").data((scene.rules ?? []).filter((d) => d.at[place] !== null)).join((enter) => {
     const g = enter.append("g").attr("class", "rule");
     g.append("line");
-    g.append("text").attr("text-anchor", "end").attr("dx", -5);
+    g.append("text");
     return g;
   });
-  rules.select("line").attr("y1", first - 4).attr("y2", foot);
-  rules.select("text").attr("y", foot - 4).text((d) => d.label);
+  rules.select("line").attr("y1", first - 18).attr("y2", foot);
+  const ends = (d) => x(d.at[place]) > wide(d.label, 12) + 8;
+  rules.select("text").attr("y", first - 8).attr("text-anchor", (d) => (ends(d) ? "end" : "start")).attr("dx", (d) => (ends(d) ? -5 : 5)).text((d) => d.label);
   glide(rules).attr("transform", (d) => `translate(${x(d.at[place])},0)`);
   return foot + 30 - top;
 }

@@ -37,7 +37,7 @@ export async function measure({
   progress = () => {}, stopped = () => false, seconds = 30, gpu = globalThis.navigator?.gpu, clock = performance, sizes = {}, rounds = 7, lab = {},
 } = {}) {
   const now = () => clock.now() / 1000, hides = () => { lab.hides += document.hidden; }, pipelines = new Map();
-  Object.assign(lab, { now, stopped, rounds, end: now() + seconds, sizes: { ...SIZES, ...sizes }, pipelines, rows: [], said: [], notes: {}, hides: +document.hidden });
+  Object.assign(lab, { now, stopped, rounds, end: now() + seconds, sizes: { ...SIZES, ...sizes }, pipelines, rows: [], said: [], notes: {}, left: 0, hides: +document.hidden });
   await open(lab, gpu);
   document.addEventListener("visibilitychange", hides);
   try {
@@ -46,7 +46,7 @@ export async function measure({
     for (const experiment in SHARE) await sweep(lab, experiment, progress);
   } catch (ended) {
     await Promise.race([lab.gone, pause(100)]).catch(() => {}); // where the GPU is lost, that is the reason
-    lab.said.push((lab.lost ?? ended.message) + (lab.rows.length ? " What was measured until then is kept." : ""));
+    lab.said.push(lab.ended = (lab.lost ?? ended.message) + (lab.rows.length ? " What was measured until then is kept." : ""));
   }
   document.removeEventListener("visibilitychange", hides);
   lab.closing = true;
@@ -207,7 +207,7 @@ async function sweep(lab, experiment, progress) {
     if (4 * numbers(value) > lab.bytes) why ||= LARGE;
     else if (k && begun + took > lab.due) why ||= LATE;
     if (!why) why = await point(lab, WORKS[experiment](lab, value).map((work) => ({ ...work, experiment })), last);
-    if (why) note(lab, `${experiment} is left out, since ${why}, at`, value);
+    if (why) note(lab, `${experiment} is left out, since ${why}, at`, value, lab.left++);
     took = lab.now() - begun;
   }
 }
@@ -247,6 +247,7 @@ async function checked(lab, work) {
   const found = await read(lab, lab[work.result], places);
   work.error = Math.hypot(...right.map((each, i) => found[i] - each)) / Math.hypot(...right);
   if (work.error <= work.tolerance) return true; // and not where it is NaN
+  lab.left++;
   lab.said.push(`${named(work)} is wrong by ${work.error.toPrecision(2)} and left out${lab.trouble ?? ""}.`);
   return false;
 }
@@ -319,6 +320,7 @@ function estimate(values, grain) {
 async function keep(lab, work, samples) {
   const { experiment, variant, point, flop, bytes, error, waits, passes, count } = work, grain = lab.tick / (waits ? Math.sqrt(count) : 0.75 * count);
   const [host_s, all] = [0, 1].map((i) => estimate(samples.map((each) => each[i]), grain)), [took, low, high] = all;
+  lab.left += !(took > 0);
   if (high > 2 * low) note(lab, took > 0 ? "Noisy by more than a factor of two:" : "Too noisy to be kept:", `${named(work)} (${short(low)} to ${short(high)})`);
   const times = { [waits ? "latency_s" : "period_s"]: all };
   if ((waits || passes) && host_s[0] > 0) times.host_s = host_s; // 0: too short for this clock
@@ -341,7 +343,7 @@ async function doubt(lab, work, slope) {
 // -- the result -------------------------------------------------------------------------------------------------------
 
 // What a `lab` has found so far, as data.
-export function result({ rows, said, notes, hides, about, tick }) {
+export function result({ rows, said, notes, left, ended, hides, about, tick }) {
   const some = (list) => list.slice(0, FEW).join(", ") + (list.length > FEW ? ` and ${list.length - FEW} more` : "");
   const all = [...said, ...Object.entries(notes).map(([what, values]) => `${what} ${some(values)}.`)];
   if (hides) all.push("The tab was hidden meanwhile: what was timed then was thrown away, and repeated while there was time.");
@@ -350,5 +352,5 @@ export function result({ rows, said, notes, hides, about, tick }) {
   const [copy] = of("copy"), peaks = { bytes_per_s: rate(copy, "bytes"), flop_per_s: rate(of("repeat").at(-1), "flop") };
   const better = (row) => of("matmul").filter(({ point }) => point.size === row.point.size).reduce((a, b) => (main(b) < main(a) ? b : a));
   const products = of("matmul").map((row) => (row.variant === "webgpu" ? { ...better(row), variant: "webgpu" } : row));
-  return { device: { ...about, tick_s: tick }, said: all, rows: [...["repeat", "fusion", "run_ahead", "gemm"].flatMap(of), ...products], launch, copy, peaks };
+  return { device: { ...about, tick_s: tick }, said: all, left, ended, rows: [...["repeat", "fusion", "run_ahead", "gemm"].flatMap(of), ...products], launch, copy, peaks };
 }

@@ -82,7 +82,7 @@ def factor(answer: str | None = "32") -> Guess:
 
 def test_the_growth_of_a_time() -> None:
     found = compare(factor(), "repeat", ["cuda mul", "eager mul"], source=SOURCE, repeat=(1, 32), **LARGE)
-    grown = "From repeat 1 to repeat 32, at 2²⁶ elements, float32"
+    grown = "From 1 step to 32 steps, at 2²⁶ elements, float32"
     assert found.text == f"{grown}: you said 32x, measured 1x (no difference): 32x too large."
     assert [row[0] for row in found.rows] == ["multiplications, CUDA C++", "multiplications, one operator each"]
     assert [row[3].split()[0] for row in found.rows] == ["1x", "32x"]
@@ -92,12 +92,12 @@ def test_the_growth_of_a_time() -> None:
 
 def test_points_snap_to_what_is_there() -> None:
     found = compare(factor(), "repeat", ["cuda mul"], source=SOURCE, repeat=(1, 500), elements=2**20, dtype="float32")
-    assert found.text.startswith("From repeat 1 to repeat 512, at 2²⁶ elements")
+    assert found.text.startswith("From 1 step to 512 steps, at 2²⁶ elements")
 
 
 def test_what_is_missing_is_said() -> None:
     same = compare(factor(), "repeat", ["cuda mul"], source=SOURCE, repeat=(1, 1), **LARGE)
-    assert "has only one of the two points: repeat 1" in same.text
+    assert "has only one of the two points: 1 step" in same.text
     absent = compare(factor(), "repeat", ["queue cuda mul"], source=SOURCE, repeat=(1, 8), **LARGE)
     assert "has none of these lines" in absent.text
     open_guess = guess("A question that nobody has answered", unit="x")
@@ -124,8 +124,8 @@ def test_roofline_points_of_an_experiment() -> None:
     assert not isinstance(found, Comparison)
     _, *points = found.picture().alt.splitlines()
     assert [point.split(":")[0] for point in points] == [
-        "multiplications, CUDA C++, repeat 1", "multiplications, CUDA C++, repeat 512",
-        "FMAs, CUDA C++, repeat 1", "FMAs, CUDA C++, repeat 512",
+        "multiplications, CUDA C++, 1 step", "multiplications, CUDA C++, 512 steps",
+        "FMAs, CUDA C++, 1 step", "FMAs, CUDA C++, 512 steps",
     ]  # fmt: skip
     assert "64 FLOP/B, 30 TFLOP/s" in points[1] and "128 FLOP/B, 60 TFLOP/s" in points[3]
 

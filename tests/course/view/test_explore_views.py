@@ -485,6 +485,19 @@ def test_a_factor_along_an_axis_stands_over_the_line_s_own_value_there() -> None
     times = {x: y for x, y, *_ in e.data["module"]}
     assert asked_of(e) == (True, pytest.approx(times[64]), False)
     assert f", at width 1024, took {ratio(times[1024] / times[64])} as long as at width 64." in words.verdict(e.scene)
+    e.set(width=64)
+    assert words.verdict(e.scene) == f"{views.RUNGS['module']}, at width 64: {e.scene.quantity.short(times[64])}."
+
+
+def test_elsewhere_a_further_comparison_stands_in_for_that_along_an_axis_and_the_same_is_no_multiple() -> None:
+    source = views.Recorded(fixed={"prepared": 10e-6, "module": 20e-6}, grows=0.0)
+    question = guess("It takes ... times as long as at 64", unit="x", answer="3")
+    versus = {"width": 64, "module": "prepared"}
+    e = shown(source, lines=["prepared", "module"], unlock=question, versus=versus)
+    assert words.verdict(e.scene) == "You said 3×. It takes as long as at 64."
+    e.set(width=64)
+    module, prepared = views.RUNGS["module"], views.RUNGS["prepared"]
+    assert words.verdict(e.scene) == f"At width 64, {module}, took 2× as long as {prepared}."
 
 
 def test_a_choice_has_no_star() -> None:
