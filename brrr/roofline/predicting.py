@@ -13,7 +13,7 @@ from brrr.core.errors import ArgumentError, extras
 from brrr.counting.cost import Cost, OperatorCost
 from brrr.roofline.corrections import operator_time
 from brrr.roofline.device_model import DeviceModel, Where, model_of
-from brrr.roofline.figures import WHOLE, host_class, of_training, python_s
+from brrr.roofline.figures import UNCACHED, WHOLE, host_class, of_training, python_s
 from brrr.roofline.lowering import LAYERS, as_on_gpu, fused, in_tf32, is_special, operations
 from brrr.roofline.peaks import DTYPES, short
 from brrr.roofline.prediction import How, Prediction, bound_of
@@ -92,15 +92,28 @@ def operator_times(
     kernels: Sequence[OperatorCost],
     model: DeviceModel,
     how: How,
-    working_set: float,
+    apart: float,
     gradients: int = 0,
     lines: int = 0,
 ) -> tuple[OperatorTime, ...]:
-    """Every kernel's times. In a graph the host issues none of them; a compiled form's call is paid with its first."""
+    """Every kernel's times. In a graph the host issues none of them; a compiled form's call is paid with its first.
+
+    apart: how many bytes lie between two touches of what the work touches for the first time.
+    """
     costs = _host_costs(kernels, model, how, gradients, lines)
-    keys = [(each, each.backward, host_s) for each, host_s in zip(kernels, costs, strict=True)]
-    times = {key: operator_time(key[0], model, working_set, host_s=key[2]) for key in dict.fromkeys(keys)}
+    keys = [(each, each.backward, each.recent, host_s)
+            for each, host_s in zip(_handed_on(kernels), costs, strict=True)]  # fmt: skip
+    times = {key: operator_time(key[0], model, apart, host_s=key[-1]) for key in dict.fromkeys(keys)}
     return tuple(times[key] for key in keys)  # a model's layers are alike
+
+
+def _handed_on(kernels: Sequence[OperatorCost]) -> Iterator[OperatorCost]:
+    """Where it was not counted, a kernel finds in the cache what the one before it wrote: it reads that first of all."""
+    written = 0.0
+    for each in kernels:
+        shared = min(written, each.read_bytes)
+        yield replace(each, recent=((shared, 2 * shared),) * bool(shared)) if each.recent is None else each
+        written = each.written_bytes if each.kind != "view" else written
 
 
 def _host_costs(
@@ -193,6 +206,7 @@ def predict(
     how: How = "eager",
     calls: int = 100,
     backward: bool = False,
+    cold: bool = False,
     tf32: bool | None = None,
     dtype: str = "float32",
     **kwargs: Any,
@@ -225,6 +239,9 @@ def predict(
         The length of the loop that `period_s` averages over; 1 gives the latency.
     backward : bool
         Include the gradients, as `cost` counts them.
+    cold : bool
+        Nothing of its inputs lies in a GPU's L2 cache when the call begins, as in `measure` with ``cache="cold"``. By
+        default it is called again and again, so that what it touches first lies in the cache if the whole call fits.
     tf32 : bool, optional
         Whether float32 is multiplied in TF32, on a GPU that has it. By default as torch is set here, separately for
         matmuls, convolutions and recurrent layers.
@@ -239,7 +256,7 @@ def predict(
     Raises
     ------
     ArgumentError
-        If `device`, `dtype` or `how` is unknown.
+        If `device`, `dtype` or `how` is unknown, or `cold` is asked for on a CPU.
     MissingPeakError
         If a figure that it needs was not measured.
     TraceError
@@ -257,9 +274,12 @@ def predict(
     model = model_of(device)
     if how == "graph" and not model.is_gpu:
         raise ArgumentError("predict", "how", how, f"eager or compiled on {model.device}", "A CUDA Graph needs a GPU.")
+    if cold and not model.is_gpu:
+        raise ArgumentError("predict", "cold", cold, f"False on {model.device}", "Only a GPU's cache can be emptied.")
     work = _cost(fn_or_cost, args, kwargs, backward, model)
     kernels = _in_precision(_kernels(work, model, how, dtype), model, tf32)
-    times = operator_times(kernels, model, how, work.working_set_bytes, work.gradients, work.lines)
+    apart = UNCACHED if cold else work.working_set_bytes
+    times = operator_times(kernels, model, how, apart, work.gradients, work.lines)
     return _prediction(work, times, _seeds(kernels, model) if how == "graph" else (), model, how, calls)
 
 
