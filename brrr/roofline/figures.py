@@ -149,16 +149,16 @@ def memory_s(
         passing = single_pass_s(once, moved, start_s)
         model.use(single, once.at(moved), once.points[0][1])
 
-    def from_level_s(nbytes: float, since: float) -> float:
-        return nbytes / model.use(sustained, level_rate(curve, since, once), curve.points[0][1])
+    def rate(since: float) -> float:
+        return model.use(sustained, level_rate(curve, since, once), curve.points[0][1])
 
-    again_s, taken_s, left = from_level_s(moved, moved), 0.0, moved
+    near, far, left, taken_s = rate(moved), rate(max(apart, moved)), moved, 0.0
     for nbytes, since in recent or ():
-        taken_s += from_level_s(min(nbytes, left), since)
+        taken_s += min(nbytes, left) / rate(since)
         left = max(0.0, left - nbytes)
-    taken_s += from_level_s(left, max(apart, moved))
-    waited_s = LATENCY_S if passing and left > written and taken_s > again_s else 0.0
-    return max(passing, again_s) + max(0.0, taken_s - again_s) + waited_s
+    taken_s += left / far
+    waited_s = LATENCY_S if passing and left > written and far < near else 0.0
+    return max(passing, moved / near) + max(0.0, taken_s - moved / near) + waited_s
 
 
 def traffic_kind(read: float, written: float) -> str:
