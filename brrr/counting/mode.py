@@ -22,8 +22,16 @@ from brrr.counting.conventions import counted, dtype_of
 from brrr.counting.cost import Cost, OperatorCost
 from brrr.counting.parts import DESCRIBED, PARTS
 from brrr.counting.traffic import (
-    Access, CallTraffic, Region, amount, covered_by, is_view, region_of, storage_key, traffic_of,
-)  # fmt: skip
+    Access,
+    CallTraffic,
+    Region,
+    amount,
+    covered_by,
+    is_view,
+    region_of,
+    storage_key,
+    traffic_of,
+)
 from brrr.gpu import is_cpu, is_gpu
 
 
@@ -290,7 +298,8 @@ class Ledger:
 
     def recent(self, traffic: CallTraffic) -> tuple[tuple[float, float], ...]:
         """Of how many of a call's bytes, which were touched before, how many bytes were touched since, its own too."""
-        accesses, found = dict.fromkeys((*traffic.reads, *traffic.writes)), []
+        accesses = dict.fromkeys((*traffic.reads, *traffic.writes))
+        found: list[tuple[float, float]] = []
         for each in accesses:
             before = self._touched[each.storage]
             if known := [when for region, when in before.items() if covered_by(each.region, [region])]:

@@ -124,8 +124,8 @@ def without_host(peaks: Peaks) -> Peaks:
 UNCACHED = 1e12
 """Bytes that no cache holds."""
 LATENCY_S = 0.45e-6
-"""What a pass over bytes that it finds in the cache takes less than one that waits for the memory: a relu of 256 kB of an
-H100 and of an H200, each measured hot and cold."""
+"""So much longer a pass takes that first waits for the memory, and not for the cache: a relu of 256 kB, as it was
+measured hot and cold on an H100 and on an H200."""
 
 
 def memory_s(
@@ -175,8 +175,8 @@ def level_rate(curve: Curve, since: float, once: Curve | None = None) -> float:
     """B/s of the level that holds what was touched since: the best measured at this size or a larger one.
 
     A larger set is never faster in itself; where a small one was slower, starting and ending was the reason. Beyond the
-    size at which single passes, by `once`, are fastest, no more than theirs counts: of what one kernel goes through again
-    and again a part stays in the cache, of what other kernels drove out nothing.
+    size at which single passes, by `once`, are fastest, no more than theirs counts: of what one kernel goes through
+    again and again a part stays in the cache, of what others drove out nothing.
     """
     rate = max(curve.at(since), *(peak.value for place, peak in curve.points if place >= since), 0.0)
     return rate if once is None or since <= once.best_point[0] else min(rate, level_rate(once, since))

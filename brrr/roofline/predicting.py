@@ -108,7 +108,7 @@ def operator_times(
 
 
 def _handed_on(kernels: Sequence[OperatorCost]) -> Iterator[OperatorCost]:
-    """Where it was not counted, a kernel finds in the cache what the one before it wrote: it reads that first of all."""
+    """The kernels; where it was not counted, each reads what the one before it wrote, which is recent."""
     written = 0.0
     for each in kernels:
         shared = min(written, each.read_bytes)

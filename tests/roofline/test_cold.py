@@ -69,7 +69,8 @@ def test_a_result_lies_where_one_of_its_size_was_given_back() -> None:
 
 
 def test_the_level_is_told_by_the_single_passes_edge() -> None:
-    sustained, once = curve({1e6: 8e12, 60e6: 6e12, 900e6: 3e12}), curve({1e6: 1e12, 30e6: 5e12, 60e6: 3e12, 900e6: 3e12})
+    sustained = curve({1e6: 8e12, 60e6: 6e12, 900e6: 3e12})
+    once = curve({1e6: 1e12, 30e6: 5e12, 60e6: 3e12, 900e6: 3e12})
     assert level_rate(sustained, 20e6, once) == level_rate(sustained, 20e6)
     assert level_rate(sustained, 60e6, once) == 3e12 < level_rate(sustained, 60e6)
 
