@@ -21,17 +21,7 @@ from brrr.counting.call import Call, call_of, form_of
 from brrr.counting.conventions import counted, dtype_of
 from brrr.counting.cost import Cost, OperatorCost
 from brrr.counting.parts import DESCRIBED, PARTS
-from brrr.counting.traffic import (
-    Access,
-    CallTraffic,
-    Region,
-    amount,
-    covered_by,
-    is_view,
-    region_of,
-    storage_key,
-    traffic_of,
-)
+from brrr.counting.traffic import Access, CallTraffic, amount, covered_by, is_view, region_of, storage_key, traffic_of
 from brrr.gpu import is_cpu, is_gpu
 
 
@@ -266,8 +256,8 @@ class Ledger:
         self._made: dict[int, int] = {}
         self._alive_bytes = self._peak_bytes = 0
         self._alive: set[int] = set()
-        self._touched = defaultdict[int, dict[Region, float]](dict)
-        self._freed: list[tuple[int, float]] = []
+        self._touched = defaultdict[int, dict[Any, float]](dict)  # by region, None for all of a storage
+        self._freed = defaultdict[int, list[float]](list)
         self._moved = 0.0
 
     def given(self, tensors: Iterable[torch.Tensor]) -> None:
@@ -279,22 +269,17 @@ class Ledger:
         """Note the tensors that an operator returns: a storage not seen before was made by it."""
         gone = {key for key in self._alive if self._seen[key].expired()}
         self._alive -= gone
-        self._freed += [(self._made[key], max(self._touched[key].values(), default=0.0)) for key in gone]
+        for key in gone:
+            self._freed[self._made[key]].append(max(self._touched[key].values(), default=0.0))
         for tensor in tensors:
             key, storage = storage_key(tensor), tensor.untyped_storage()
             if key not in self._seen:
                 self._seen[key] = StorageWeakRef(storage)
                 self._made[key] = storage.nbytes()
                 self._alive.add(key)
-                self._reuse(key, storage.nbytes())
+                if again := self._freed[storage.nbytes()]:  # where one of its size was given back last, as in torch
+                    self._touched[key] = {None: again.pop()}
         self._peak_bytes = max(self._peak_bytes, sum(self._made[key] for key in self._alive))
-
-    def _reuse(self, key: int, nbytes: int) -> None:
-        """A new storage lies where the one of its size lay that was given back last, as torch's allocator has it."""
-        fits = [each for each in self._freed if each[0] == nbytes]
-        if fits:
-            self._freed.remove(last := max(fits))
-            self._touched[key] = {Region(0, ((1, nbytes),), 1): last[1]}
 
     def recent(self, traffic: CallTraffic) -> tuple[tuple[float, float], ...]:
         """Of how many of a call's bytes, which were touched before, how many bytes were touched since, its own too."""
@@ -302,7 +287,7 @@ class Ledger:
         found: list[tuple[float, float]] = []
         for each in accesses:
             before = self._touched[each.storage]
-            if known := [when for region, when in before.items() if covered_by(each.region, [region])]:
+            if known := [when for part, when in before.items() if part is None or covered_by(each.region, [part])]:
                 found.append((float(each.bytes), self._moved - max(known) + 2 * each.bytes))
         self._moved += sum(each.bytes for each in accesses)
         for each in accesses:
