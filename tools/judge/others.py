@@ -8,6 +8,7 @@ by their hash, were held out. Types that other libraries than torch multiply are
 
 import hashlib
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
