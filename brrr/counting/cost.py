@@ -61,6 +61,9 @@ class Form:
     window: int = 1
 
 
+Recent = tuple[tuple[float, float], ...] | None
+
+
 @dataclass(frozen=True, slots=True)
 class OperatorCost:
     """What one call of one operator costs when it runs as a kernel of its own.
@@ -68,7 +71,9 @@ class OperatorCost:
     `kind` is the operator's class: view (or an allocation: nothing runs on the device), copy, pointwise, reduction,
     scan, softmax, norm, loss, pooling, index, random, matmul, convolution, attention, recurrent or unknown. `flop` is
     None where no formula is known. `shapes` are those of the tensors it takes, of those it makes where it takes none.
-    `backward`: whether autograd called it for a gradient; two calls that differ in nothing else are equal.
+    `backward`: whether autograd called it for a gradient. `recent`: of how many of its bytes it is known how many bytes
+    were touched since they were, in pairs; all others the work touches for the first time. None where that was not
+    counted. Two calls that differ in nothing else are equal.
     """
 
     name: str
@@ -81,6 +86,7 @@ class OperatorCost:
     matmuls: tuple[Matmul, ...] = ()
     form: Form = Form()
     backward: bool = field(default=False, compare=False)
+    recent: Recent = field(default=None, compare=False)
 
     @property
     def bytes(self) -> float:

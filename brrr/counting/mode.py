@@ -127,7 +127,8 @@ class CostMode(TorchDispatchMode):
         kind, flop, matmuls = ("view", 0.0, ()) if is_view(call) else counted(call)
         read, written = amount(traffic.reads) + traffic.again_bytes, amount(traffic.writes)
         shapes = tuple(tuple(tensor.shape) for tensor in taken or call.outputs)
-        about = dtype_of(call), shapes, kind, matmuls, form_of(call, kind), for_gradient()
+        recent = self._ledger.recent(traffic)
+        about = dtype_of(call), shapes, kind, matmuls, form_of(call, kind), for_gradient(), recent
         self.operators.append(OperatorCost(call.full_name, flop, read, written, *about))
 
 
@@ -256,6 +257,9 @@ class Ledger:
         self._made: dict[int, int] = {}
         self._alive_bytes = self._peak_bytes = 0
         self._alive: set[int] = set()
+        self._touched = defaultdict[int, dict[Any, float]](dict)  # by region, None for all of a storage
+        self._freed = defaultdict[int, list[float]](list)
+        self._moved = 0.0
 
     def given(self, tensors: Iterable[torch.Tensor]) -> None:
         """Note the tensors that an operator takes: what was not made here was given."""
@@ -264,14 +268,32 @@ class Ledger:
 
     def made(self, tensors: Iterable[torch.Tensor]) -> None:
         """Note the tensors that an operator returns: a storage not seen before was made by it."""
+        gone = {key for key in self._alive if self._seen[key].expired()}
+        self._alive -= gone
+        for key in gone:
+            self._freed[self._made[key]].append(max(self._touched[key].values(), default=0.0))
         for tensor in tensors:
             key, storage = storage_key(tensor), tensor.untyped_storage()
             if key not in self._seen:
                 self._seen[key] = StorageWeakRef(storage)
                 self._made[key] = storage.nbytes()
                 self._alive.add(key)
-        self._alive = {key for key in self._alive if not self._seen[key].expired()}
+                if again := self._freed[storage.nbytes()]:  # where one of its size was given back last, as in torch
+                    self._touched[key] = {None: again.pop()}
         self._peak_bytes = max(self._peak_bytes, sum(self._made[key] for key in self._alive))
+
+    def recent(self, traffic: CallTraffic) -> tuple[tuple[float, float], ...]:
+        """Of how many of a call's bytes, which were touched before, how many bytes were touched since, its own too."""
+        accesses = dict.fromkeys((*traffic.reads, *traffic.writes))
+        found: list[tuple[float, float]] = []
+        for each in accesses:
+            before = self._touched[each.storage]
+            if known := [when for part, when in before.items() if part is None or covered_by(each.region, [part])]:
+                found.append((float(each.bytes), self._moved - max(known) + 2 * each.bytes))
+        self._moved += sum(each.bytes for each in accesses)
+        for each in accesses:
+            self._touched[each.storage][each.region] = self._moved
+        return tuple(found)
 
     def constant(self, tensor: torch.Tensor) -> None:
         """Note a tensor that the function made from Python numbers: neither an input nor an operator's result."""

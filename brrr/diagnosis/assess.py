@@ -14,7 +14,7 @@ from brrr.diagnosis.split import Split
 from brrr.gpu import GPU, is_gpu, tensors_on
 from brrr.roofline.corrections import kernel_time
 from brrr.roofline.device_model import DATASHEET, DeviceModel, Where, assumed_launches, known_here, model_of
-from brrr.roofline.figures import memory_s
+from brrr.roofline.figures import UNCACHED, memory_s
 from brrr.roofline.lowering import in_tf32
 from brrr.roofline.peaks import MissingPeakError
 from brrr.roofline.prediction import GRAPH_GAIN
@@ -188,8 +188,6 @@ def _from_memory_s(cost: OperatorCost, model: DeviceModel) -> float:
     return memory_s(model, cost.read_bytes, cost.written_bytes, UNCACHED)
 
 
-UNCACHED = 1e12
-"""Bytes that no cache holds."""
 MOVING = ("copy", "index")
 """Kinds that do no arithmetic, or one addition for each number that they fetch from anywhere: it is memory."""
 OVER_THE_BATCH = ("batch_norm", "batch_norm_backward")

@@ -49,7 +49,8 @@ def operator_time(
     each, above = in_tf32(each) if tf32 else each, each.form.name.endswith(ABOVE)
     each = replace(each, form=replace(each.form, name=each.form.name.removesuffix(ABOVE))) if above else each
     made = modelled_time(each, model, working_set, host_s=host_s)
-    swept = made if model.is_gpu or host_s is None else modelled_time(each, model, working_set)  # with its host's part
+    again = replace(each, recent=None)  # as in the sweep, again and again alone; on a CPU with its host's part
+    swept = modelled_time(again, model, each.bytes, host_s=host_s if model.is_gpu else None)
     found = None if swept.device_s is None else _carried(each, swept.device_s, model)
     if found is None or not made.device_s or not swept.device_s:
         return made

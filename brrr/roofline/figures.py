@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import NamedTuple
 
-from brrr.counting.cost import ITEMSIZE, OperatorCost
+from brrr.counting.cost import ITEMSIZE, OperatorCost, Recent
 from brrr.gpu import is_cpu
 from brrr.roofline.device_model import REFERENCE_CALL, DeviceModel
 from brrr.roofline.lowering import TOLD, name_on_gpu
@@ -121,14 +121,22 @@ def without_host(peaks: Peaks) -> Peaks:
 # The memory's term: how long bytes take, from the level of memory that holds the working set.
 
 
+UNCACHED = 1e12
+"""Bytes that no cache holds."""
+LATENCY_S = 0.45e-6
+"""So much longer a cold call's pass takes, which first waits for the memory and not for the cache: a relu of 256 kB, as
+it was measured hot and cold on an H100 and on an H200. In blocks that are called again and again it did not show."""
+
+
 def memory_s(
-    model: DeviceModel, read: float, written: float, working_set: float, start_s: float | None = None
+    model: DeviceModel, read: float, written: float, apart: float, start_s: float | None = None, recent: Recent = None
 ) -> float:
     """Seconds that reading and writing so many bytes take, without a kernel's start and end.
 
-    `working_set` are the bytes that the whole call touches: what does not fit into a cache comes from the level below.
-    With `start_s`, what a single pass takes beyond moving bytes, one pass over them is no faster than was measured;
-    more bytes never take less time, whatever the curves look like.
+    A byte comes from the level of memory that holds all that was touched since it was: `recent` tells how much that
+    is of some of the bytes, of all others it is `apart`, at least what the kernel moves. With `start_s`, what a single
+    pass takes beyond moving bytes, one pass over them is no faster than was measured; more bytes never take less time,
+    whatever the curves look like.
     """
     moved = read + written
     if moved <= 0:
@@ -136,12 +144,21 @@ def memory_s(
     if not model.curves:
         return moved / model.value("copy")
     sustained, single = _curves(model, traffic_kind(read, written))
-    curve, passing = model.curves[sustained], 0.0
+    curve, once, passing = model.curves[sustained], model.curves[single], 0.0
     if start_s is not None:
-        once = model.curves[single]
         passing = single_pass_s(once, moved, start_s)
         model.use(single, once.at(moved), once.points[0][1])
-    return max(passing, moved / model.use(sustained, level_rate(curve, max(working_set, moved)), curve.points[0][1]))
+
+    def rate(since: float) -> float:
+        return model.use(sustained, level_rate(curve, since, once), curve.points[0][1])
+
+    near, far, left, taken_s = rate(moved), rate(max(apart, moved)), moved, 0.0
+    for nbytes, since in recent or ():
+        taken_s += min(nbytes, left) / rate(since)
+        left = max(0.0, left - nbytes)
+    taken_s += left / far
+    waited_s = LATENCY_S if passing and left > written and apart >= UNCACHED and far < near else 0.0
+    return max(passing, moved / near) + max(0.0, taken_s - moved / near) + waited_s
 
 
 def traffic_kind(read: float, written: float) -> str:
@@ -154,12 +171,15 @@ def traffic_kind(read: float, written: float) -> str:
     return "read" if share < 1 / 6 else "triad" if share < 5 / 12 else "copy" if share < 3 / 4 else "write"
 
 
-def level_rate(curve: Curve, working_set: float) -> float:
-    """B/s of the level that holds the working set: the best measured at this size or a larger one.
+def level_rate(curve: Curve, since: float, once: Curve | None = None) -> float:
+    """B/s of the level that holds what was touched since: the best measured at this size or a larger one.
 
-    A larger set is never faster in itself; where a small one was slower, starting and ending was the reason.
+    A larger set is never faster in itself; where a small one was slower, starting and ending was the reason. Beyond the
+    size at which single passes, by `once`, are fastest, no more than theirs counts: of what one kernel goes through
+    again and again a part stays in the cache, of what others drove out nothing.
     """
-    return max(curve.at(working_set), *(peak.value for place, peak in curve.points if place >= working_set), 0.0)
+    rate = max(curve.at(since), *(peak.value for place, peak in curve.points if place >= since), 0.0)
+    return rate if once is None or since <= once.best_point[0] else min(rate, level_rate(once, since))
 
 
 def single_pass_s(curve: Curve, moved: float, start_s: float) -> float:

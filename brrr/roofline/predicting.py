@@ -14,7 +14,7 @@ from brrr.core.errors import ArgumentError, extras
 from brrr.counting.cost import Cost, OperatorCost
 from brrr.roofline.corrections import operator_time
 from brrr.roofline.device_model import REFERENCE_CALL, DeviceModel, Where, model_of
-from brrr.roofline.figures import WHOLE, host_class, of_training, python_s
+from brrr.roofline.figures import UNCACHED, WHOLE, host_class, of_training, python_s
 from brrr.roofline.lowering import LAYERS, as_on_gpu, fused, in_tf32, is_special, operations
 from brrr.roofline.peaks import DTYPES, short
 from brrr.roofline.prediction import How, Prediction, bound_of
@@ -94,18 +94,31 @@ def operator_times(
     kernels: Sequence[OperatorCost],
     model: DeviceModel,
     how: How,
-    working_set: float,
+    apart: float,
     gradients: int = 0,
     lines: int = 0,
 ) -> tuple[OperatorTime, ...]:
-    """Every kernel's times. In a graph the host issues none of them; a compiled form's call is paid with its first."""
+    """Every kernel's times. In a graph the host issues none of them; a compiled form's call is paid with its first.
+
+    apart: how many bytes lie between two touches of what the work touches for the first time.
+    """
     costs = _host_costs(kernels, model, how, gradients, lines)
-    keys = [(each, each.backward, host_s) for each, host_s in zip(kernels, costs, strict=True)]
+    keys = [(each, each.backward, each.recent, host_s)
+            for each, host_s in zip(_handed_on(kernels), costs, strict=True)]  # fmt: skip
     times = {
-        key: recurrent_time(key[0], model, key[2] or 0.0) or operator_time(key[0], model, working_set, host_s=key[2])
+        key: recurrent_time(key[0], model, key[-1] or 0.0) or operator_time(key[0], model, apart, host_s=key[-1])
         for key in dict.fromkeys(keys)
     }
     return tuple(times[key] for key in keys)  # a model's layers are alike
+
+
+def _handed_on(kernels: Sequence[OperatorCost]) -> Iterator[OperatorCost]:
+    """The kernels; where it was not counted, each reads what the one before it wrote, which is recent."""
+    written = 0.0
+    for each in kernels:
+        shared = min(written, each.read_bytes)
+        yield replace(each, recent=((shared, 2 * shared),) * bool(shared)) if each.recent is None else each
+        written = each.written_bytes if each.kind != "view" else written
 
 
 def _host_costs(
@@ -196,14 +209,14 @@ HOWS = ("eager", "graph", "compiled")
 @overload
 def predict(
     fn_or_cost: Callable[..., Any] | Cost, *args: Any, device: Where = None, how: How = "eager", calls: int = 100,
-    backward: bool = False, tf32: bool | None = None, dtype: str = "float32", **kwargs: Any,
+    backward: bool = False, cold: bool = False, tf32: bool | None = None, dtype: str = "float32", **kwargs: Any,
 ) -> Prediction: ...  # fmt: skip
 @overload
 def predict(fn_or_cost: list[Any], *, device: Where = None, **how: Any) -> list[Prediction]: ...
 @extras("predict")
 def predict(
     fn_or_cost: Any, *args: Any, device: Where = None, how: How = "eager", calls: int = 100, backward: bool = False,
-    tf32: bool | None = None, dtype: str = "float32", **kwargs: Any,
+    cold: bool = False, tf32: bool | None = None, dtype: str = "float32", **kwargs: Any,
 ) -> Prediction | list[Prediction]:  # fmt: skip
     """Predict how long a piece of work should take on a device, and what limits it.
 
@@ -234,6 +247,9 @@ def predict(
         The length of the loop that `period_s` averages over; 1 gives the latency.
     backward : bool
         Include the gradients, as `cost` counts them.
+    cold : bool
+        Nothing of its inputs lies in a GPU's L2 cache when the call begins, as in `measure` with ``cache="cold"``. By
+        default it is called again and again, so that what it touches first lies in the cache if the whole call fits.
     tf32 : bool, optional
         Whether float32 is multiplied in TF32, on a GPU that has it. By default as torch is set here, separately for
         matmuls, convolutions and recurrent layers.
@@ -248,7 +264,7 @@ def predict(
     Raises
     ------
     ArgumentError
-        If `device`, `dtype` or `how` is unknown.
+        If `device`, `dtype` or `how` is unknown, or `cold` is asked for on a CPU.
     MissingPeakError
         If a figure that it needs was not measured.
     TraceError
@@ -266,12 +282,15 @@ def predict(
     model = model_of(device)
     if how == "graph" and not model.is_gpu:
         raise ArgumentError("predict", "how", how, f"eager or compiled on {model.device}", "A CUDA Graph needs a GPU.")
+    if cold and not model.is_gpu:
+        raise ArgumentError("predict", "cold", cold, f"False on {model.device}", "Only a GPU's cache can be emptied.")
 
     def one(fn: Any, *args: Any, **kwargs: Any) -> Prediction:
         own = replace(model, used={}, notes=[*model.notes])  # what it rests on, and no other
         work = _cost(fn, args, kwargs, backward, own)
         kernels = lowered(_in_precision(_kernels(work, own, how, dtype), own, tf32), own, events=how != "graph")
-        times = operator_times(kernels, own, how, work.working_set_bytes, work.gradients, work.lines)
+        apart = UNCACHED if cold else work.working_set_bytes
+        times = operator_times(kernels, own, how, apart, work.gradients, work.lines)
         return _prediction(work, times, _seeds(kernels, own) if how == "graph" else (), own, how, calls)
 
     if not isinstance(fn_or_cost, list):

@@ -21,6 +21,9 @@ CACHED, SPILT = 0.5, 1.5
 
 INLINE_ECC = 0.85
 """What is left of a bandwidth where the bits that mend errors lie in the memory itself: GDDR on a data-centre board."""
+FIRST_HBM2, FIRST_SHARE = (6, 0), 0.835
+"""A P100, with the first HBM2: 510 of 732 GB/s, where a V100 reaches 750 of 900 (Z. Jia et al., Dissecting the NVIDIA
+Volta GPU Architecture via Microbenchmarking, 2018)."""
 ONE_ISSUE, FREE_ISSUE = (8, 6), 1.2
 """From this compute capability on a scheduler has 32 lanes of float32 and issues one instruction a cycle: a product's
 loads take the place of multiply-adds, which they do not on 16 lanes, and did not where two were issued."""
@@ -63,6 +66,8 @@ def rates_of(known: Hardware) -> tuple[Mapping[str, Peak], Mapping[str, Curve]]:
     said = {name: peak.value / its[name].value for name, peak in mine.items() if name in its}
     if known.inline_ecc:
         said["copy"] *= INLINE_ECC
+    if known.compute_capability == FIRST_HBM2:
+        said["copy"] *= FIRST_SHARE
     figures = dict(mine)
     for name, peak in reference().measured.items():
         by = said.get(f"{name.rpartition('.')[0]}.fma")

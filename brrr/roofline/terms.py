@@ -82,7 +82,7 @@ def modelled_time(
         own = own_kernel(each)
         return _tiled(each, model, working_set, host) if own is None else _own(own, each, model, working_set, host)
     start = _start_s(each.kind, model) if model.is_gpu else host
-    moving = memory_s(model, each.read_bytes, each.written_bytes, working_set, _stream_start_s(model))
+    moving = memory_s(model, each.read_bytes, each.written_bytes, working_set, _stream_start_s(model), each.recent)
     if by_flop:
         computing = (each.flop or 0.0) / model.value(f"matmul.{matrix_dtype(dtype_of(each))}")
     else:
@@ -158,7 +158,7 @@ def _tiled(each: OperatorCost, model: DeviceModel, working_set: float, host_s: f
     model.note("constants of the kernels of matrix products are assumed: they were fitted on an H200")
     families = [family_of(product) for product in each.matmuls]
     computing = sum(_product_s(product, model) for product in each.matmuls)
-    moving = memory_s(model, each.read_bytes, each.written_bytes, working_set)
+    moving = memory_s(model, each.read_bytes, each.written_bytes, working_set, recent=each.recent)
     start, power = (
         _cycle(model) * max(family.start_s for family in families),
         min(family.overlap for family in families),
@@ -179,7 +179,7 @@ def _own(own: OwnKernel, each: OperatorCost, model: DeviceModel, working_set: fl
     model.use("product.start", own.start_s, Peak.stated(own.start_s, "s", "assumed"))
     (product,) = each.matmuls
     tiles_s = product.flop / model.value(PLAIN) if own.unpacks else _product_s(product, model)
-    moving = memory_s(model, each.read_bytes, each.written_bytes, working_set) / own.memory
+    moving = memory_s(model, each.read_bytes, each.written_bytes, working_set, recent=each.recent) / own.memory
     computing, chain = tiles_s / own.rate, product.k * own.cycles / (model.clock_hz or CLOCK_HZ)
     device = own.start_s + sum(part**own.overlap for part in (moving, computing, chain)) ** (1 / own.overlap)
     return OperatorTime(each.name, host_s, moving, max(computing, chain), device, each.flop is not None)
