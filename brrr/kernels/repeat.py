@@ -19,7 +19,6 @@ import triton.language as tl
 
 from brrr.core.errors import ArgumentError
 from brrr.gpu import is_gpu
-from brrr.gpu.launching import pycuda_function, require_default_stream
 from brrr.gpu.nvrtc import F32, I32, I64, PTR, kernel
 from brrr.kernels.alone import CudaFile, Example, alone, giving
 from brrr.kernels.checks import check_on_gpu, check_repeat, check_shape, check_tensors, require_triton
@@ -80,7 +79,7 @@ def _check(x: torch.Tensor, out: torch.Tensor, repeat: int) -> None:
 
 
 # ---------------------------------------------------------------------------------------------------------------------
-# The kernels of `repeat.cu` launched in two ways: by NVIDIA's cuda-bindings and by PyCUDA's prepared call.
+# The kernels of `repeat.cu`, launched by NVIDIA's cuda-bindings.
 
 SOURCE = "kernels/repeat.cu"
 THREADS, WORD, WORDS = 256, 16, 2
@@ -103,16 +102,6 @@ def by_bindings(x: torch.Tensor, out: torch.Tensor, repeat: int, factor: float, 
     grid, block = (blocks(x.numel(), x.element_size()), 1, 1), (THREADS, 1, 1)
     ends = (x.data_ptr(), PTR), (out.data_ptr(), PTR), (x.numel(), I64)
     return lambda: run(grid, block, *ends, (repeat, I32), (factor, F32), (addend or 0.0, F32))
-
-
-def by_pycuda(x: torch.Tensor, out: torch.Tensor, repeat: int, factor: float, addend: float | None = None) -> Launch:
-    """The same by PyCUDA; UnavailableError where it is not, or where another stream than torch's default is current."""
-    _check_launch(x, out, repeat)
-    require_default_stream()
-    call = pycuda_function(SOURCE, kernel_name(x, addend), "PPqiff", x.device.index).prepared_call
-    grid, block = (blocks(x.numel(), x.element_size()), 1), (THREADS, 1, 1)
-    source, target, count = x.data_ptr(), out.data_ptr(), x.numel()
-    return lambda: call(grid, block, source, target, count, repeat, factor, addend or 0.0)
 
 
 def kernel_name(x: torch.Tensor, addend: float | None) -> str:
@@ -152,9 +141,9 @@ def examples(device: str) -> Iterator[Example]:
         expected = expected * factor + addend
     yield Example("Triton", 2.0 * steps * x.numel(), 2.0 * x.nbytes,
                   lambda: repeat_multiply(x, steps, factor, addend, out), expected)  # fmt: skip
-    for name, made in (("PyCUDA", by_pycuda), ("cuda-bindings", by_bindings)) if on_gpu else ():
-        launch = giving(out, made(x, out, steps, factor, addend))
-        yield Example(name, 2.0 * steps * x.numel(), 2.0 * x.nbytes, launch, expected)
+    if on_gpu:
+        launch = giving(out, by_bindings(x, out, steps, factor, addend))
+        yield Example("CUDA C++", 2.0 * steps * x.numel(), 2.0 * x.nbytes, launch, expected)
 
 
 if __name__ == "__main__":
