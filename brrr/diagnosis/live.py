@@ -7,7 +7,6 @@ what torch compiled meanwhile.
 import os
 import statistics
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
@@ -32,8 +31,8 @@ from brrr.gpu.device import processor_for
 from brrr.timing import measure
 from brrr.timing.elsewhere import refuse_elsewhere
 from brrr.tracing.kineto import LOOP
-from brrr.tracing.recording import session
-from brrr.tracing.trace_file import Trace, read_trace
+from brrr.tracing.recording import recorded, session
+from brrr.tracing.trace_file import Trace
 
 TRACE_S, MOST_STEPS, FEWEST_STEPS = 0.3, 20, 3
 REPEATS = 7
@@ -233,20 +232,17 @@ def _traced(step: Callable[[], Any], steps: int, device: str) -> tuple[Trace, fl
     """A few steps under the profiler with their inputs' sizes, and the seconds that they took there."""
     from torch.profiler import record_function
 
-    with tempfile.TemporaryDirectory() as folder:
-        with session("diagnose", device == GPU, record_shapes=True) as made:
-            if steps > 1:  # the profiler's own first step is slow; of a long one that is little
+    with session("diagnose", device == GPU, record_shapes=True) as made:
+        if steps > 1:  # the profiler's own first step is slow; of a long one that is little
+            step()
+            _wait(device)
+        began = time.perf_counter()
+        with record_function(LOOP):
+            for _ in range(steps):
                 step()
-                _wait(device)
-            began = time.perf_counter()
-            with record_function(LOOP):
-                for _ in range(steps):
-                    step()
-                _wait(device)
-            taken_s = time.perf_counter() - began
-        path = Path(folder) / "trace.json"
-        made.export_chrome_trace(str(path))
-        return read_trace(path), taken_s
+            _wait(device)
+        taken_s = time.perf_counter() - began
+    return recorded(made), taken_s
 
 
 # ---- modules by name --------------------------------------------------------------------------------
