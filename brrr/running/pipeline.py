@@ -19,7 +19,7 @@ from brrr.core.callables import require_callable
 from brrr.core.errors import ArgumentError, DeviceMemoryError, UnavailableError, extras
 from brrr.core.measurement import DeviceKind
 from brrr.gpu import GPU, free_bytes, is_cpu, is_gpu, tensors_on
-from brrr.running.lanes import CudaLane, Lane, PlainLane, ThreadLane
+from brrr.running.lanes import CudaLane, Lane, ThreadLane
 
 BUFFERS = 3
 """One for each lane to work in. On an H200 with balanced lanes two gave 1.9x over serial, three 2.7x, more no more."""
@@ -258,7 +258,7 @@ def _device(device: DeviceKind | None) -> DeviceKind:
 
 
 def _lanes(device: DeviceKind) -> tuple[Lane, Lane, Lane]:
-    kind: Callable[[], Lane] = {GPU: CudaLane, "cpu-queue": ThreadLane, "cpu": PlainLane}[device]
+    kind: Callable[[], Lane] = {GPU: CudaLane, "cpu-queue": ThreadLane, "cpu": Lane}[device]
     return kind(), kind(), kind()
 
 
