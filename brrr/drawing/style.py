@@ -121,18 +121,6 @@ def axes(on: Figure, left: float = LEFT, bottom: float = 0.165, right: float = 0
         return on.add_axes((left, bottom, right - left, top - bottom))
 
 
-def emptied(drawn: Figure) -> Figure:
-    """A figure without what was drawn on its axes, for the next picture on the same ones: axes and ticks take long.
-
-    A `Picture` that keeps this figure is good until then.
-    """
-    for on in drawn.axes:
-        on.containers.clear()
-        for each in (*on.images, *on.patches, *on.collections, *on.lines, *on.texts):
-            each.remove()
-    return drawn
-
-
 def stamp(on: Figure, badge: Badge, height: float = 0.02) -> None:
     """Write the badge (LIVE or RECORDED, device, date, torch) at the figure's right, at a height from its foot."""
     with rc_context(STYLE):
