@@ -6,14 +6,12 @@
 On GPUs with thread-block clusters (sm_90 on), `megakernel.cu`: activations stay in shared memory, weights are fetched
 ahead, and each cluster (for wide networks, all blocks of the GPU) takes rows through all layers. On others, and for
 networks too wide for that, `megakernel_grid.cu`: a cooperative launch with a barrier of the grid between layers.
-`supports` says beforehand which of the two it will be, and why.
 """
 
 from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Sequence
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from brrr.core.errors import ArgumentError
@@ -28,9 +26,9 @@ from brrr.kernels.megakernel.device import (
     current_device,
     gpu_of,
     grid_blocks,
-    plan,
 )
-from brrr.kernels.megakernel.plan import Gpu, MegakernelPlan, NetworkShape
+from brrr.kernels.megakernel.device import plan as best_plan
+from brrr.kernels.megakernel.plan import MegakernelPlan, NetworkShape
 
 if TYPE_CHECKING:
     import torch
@@ -44,9 +42,9 @@ class Megakernel:
     """A network of `len(weights)` layers on `batch` rows, ready to be launched.
 
     weights: of shape (hidden, hidden), as in `torch.nn.Linear`: y = relu(x @ weight.T + bias); biases: of shape
-    (hidden,). All float32 on one GPU. They are copied into an order that suits the kernel, once: after a change, `load`
-    them again. `plan` is how the work is shared out (see `megakernel_plan`); None means the cooperative kernel, as does
-    `clusters=False`. Results are float32 sums of float32 products, never TF32.
+    (hidden,). All float32 on one GPU. They are copied into an order that suits the kernel, once: what they hold later
+    does not count. `plan` is how the work is shared out (see `megakernel_plan`); None means the cooperative kernel, as
+    does `clusters=False`. Results are float32 sums of float32 products, never TF32.
 
     One call of an object is under way at a time: calls on one stream, or on streams that wait for each other. No call
     allocates anything but its result, and all can be captured into a CUDA Graph.
@@ -63,66 +61,45 @@ class Megakernel:
         plan: MegakernelPlan | None = None,
         clusters: bool = True,
     ) -> None:
+        import torch
+
         self.network = checked_network(weights, biases, batch)
         self.device = weights[0].device
         if self.device.index != current_device():
             raise ArgumentError("Megakernel", "weights", str(self.device), "the current GPU", "See torch.cuda.device")
         gpu = gpu_of(self.device.index) if clusters else NO_CLUSTERS
-        self.plan = plan if plan is not None else chosen(self.network, gpu)
+        self.plan = plan if plan is not None else best_plan(self.network, gpu)
         self._kept: tuple[torch.Tensor, ...] = ()
-        self._packed: tuple[torch.Tensor, ...] = ()
-        self._launch = self._cluster_launch() if self.plan is not None else self._grid_launch()
-        self._x, self._weights, self._biases, self._y = self._launch.values[:4]
-        self.load(weights, biases)
-
-    def load(self, weights: Sequence[torch.Tensor], biases: Sequence[torch.Tensor]) -> None:
-        """Take new weights and biases of the same shapes; calls and graphs from now on use them, on any stream.
-
-        No call may be under way on another stream.
-        """
-        import torch
-
-        if checked_network(weights, biases, self.network.batch) != self.network or weights[0].device != self.device:
-            raise ArgumentError("Megakernel.load", "weights", len(weights), f"those of {self.network} on {self.device}")
-        new = packed(weights, biases, self.plan)
-        if not self._packed:
-            self._packed = new
-            self._weights.value, self._biases.value = (each.data_ptr() for each in new)
-        else:  # in place: graphs and prepared calls hold the addresses
-            for kept, value in zip(self._packed, new, strict=True):
-                kept.copy_(value)
-        torch.cuda.current_stream(self.device).synchronize()
+        self._launch()  # what does not fit on the GPU is refused here
+        self._packed = packed(weights, biases, self.plan)
+        torch.cuda.current_stream(self.device).synchronize()  # calls may come on any stream
 
     def __call__(self, x: torch.Tensor, out: torch.Tensor | None = None) -> torch.Tensor:
-        """The network's result for `x`, of shape (batch, hidden), into `out` or a new tensor; it does not wait for it.
-
-        Both are contiguous float32 tensors on the network's GPU, at addresses that 16 divides, and do not overlap;
-        ArgumentError for any others.
-        """
+        """The result for `x`, of shape (batch, hidden), into `out` or a new tensor; it does not wait for it."""
         import torch
 
-        self._check("x", x)
-        if out is None:
-            out = torch.empty_like(x)
-        else:
-            self._check("out", out)
-            if out.data_ptr() == x.data_ptr():
-                raise ArgumentError("Megakernel", "out", "x itself", "another tensor")
-        self._x.value, self._y.value = x.data_ptr(), out.data_ptr()
-        self._launch(raw_stream(self.device.index))
+        out = torch.empty_like(x) if out is None else out
+        self.prepare(x, out)()
         return out
 
     def prepare(self, x: torch.Tensor, out: torch.Tensor) -> Callable[[], None]:
         """A function of no arguments that computes `x` into `out`, both checked once, here; it must not outlive them.
 
-        It costs less on the host than a call. Each has arguments of its own.
+        Both are contiguous float32 tensors on the network's GPU, at addresses that 16 divides, and do not overlap;
+        ArgumentError for any others. It costs less on the host than a call. Each has arguments of its own.
         """
-        self(x, out)
-        launch = self._cluster_launch() if self.plan is not None else self._grid_launch()
-        for mine, value in zip(launch.values, self._launch.values, strict=True):
-            mine.value = value.value
+        self._check("x", x)
+        self._check("out", out)
+        if out.data_ptr() == x.data_ptr():
+            raise ArgumentError("Megakernel", "out", "x itself", "another tensor")
+        launch = self._launch()
+        for value, tensor in zip(launch.values, (x, *self._packed, out), strict=False):
+            value.value = tensor.data_ptr()
         index, kept = self.device.index, (self, x, out)
         return lambda kept=kept: launch(raw_stream(index))  # type: ignore[misc]
+
+    def _launch(self) -> PreparedLaunch:
+        return self._cluster_launch() if self.plan is not None else self._grid_launch()
 
     def _cluster_launch(self) -> PreparedLaunch:
         made, network = self.plan, self.network
@@ -163,32 +140,6 @@ class Megakernel:
         if not tensor.is_contiguous() or tensor.data_ptr() % WORD:
             found = f"strides {tensor.stride()} at {tensor.data_ptr():#x}"
             raise ArgumentError("Megakernel", name, found, "contiguous, at an address that 16 divides", "Use .clone()")
-
-
-def supports(layers: int, batch: int, hidden: int, dtype: str = "float32", gpu: Gpu | None = None) -> str | None:
-    """Why the kernel for clusters cannot run this network on this GPU, or None where it can.
-
-    >>> supports(8, 16, 256, "bfloat16")
-    'megakernel: float32 only, and this is bfloat16'
-
-    gpu: None means torch's current one.
-    """
-    if dtype.removeprefix("torch.") != "float32":
-        return f"megakernel: float32 only, and this is {dtype}"
-    if min(layers, batch, hidden) < 1:
-        return f"megakernel: layers, batch and hidden must be 1 or more, and these are {layers}, {batch}, {hidden}"
-    gpu = gpu_of(current_device()) if gpu is None else gpu
-    if not gpu.active_clusters:
-        return "megakernel: this GPU has no thread-block clusters (sm_90 on); the cooperative kernel runs instead"
-    if chosen(NetworkShape(layers, batch, hidden), gpu) is None:
-        return f"megakernel: hidden {hidden} does not fit in {gpu.shared_bytes} bytes of shared memory a block"
-    return None
-
-
-@lru_cache(maxsize=512)
-def chosen(network: NetworkShape, gpu: Gpu) -> MegakernelPlan | None:
-    """The plan for a network, kept, since going through all of them takes milliseconds."""
-    return plan(network, gpu)
 
 
 def between_blocks(
