@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     import torch
 
 FLOATS = ("float32", "float16", "bfloat16")
+WORD = 16
+"""Bytes that a thread reads and writes at once."""
 
 
 def check_tensors(
@@ -50,6 +52,16 @@ def check_on_gpu(call: str, tensors: Mapping[str, torch.Tensor], word: int = 1) 
             raise ArgumentError(call, name, str(tensor.device), "a tensor on a GPU", "Move it there with .cuda()")
         if tensor.data_ptr() % word:
             raise ArgumentError(call, name, hex(tensor.data_ptr()), f"an address that {word} divides", "Use .clone()")
+
+
+def check_launch(
+    call: str, x: torch.Tensor, out: torch.Tensor, types: Sequence[str] = FLOATS, word: int = WORD
+) -> None:
+    """ArgumentError unless a kernel can go from `x` to `out` in words of so many bytes: both of one type and size."""
+    check_tensors(call, {"x": x, "out": out}, types, alike=True)
+    check_on_gpu(call, {"x": x, "out": out}, word)
+    if x.numel() != out.numel() or not x.numel():
+        raise ArgumentError(call, "out", tuple(out.shape), f"as many elements as x, {x.numel()}, and one or more")
 
 
 def check_repeat(call: str, repeat: int) -> None:

@@ -8,10 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from brrr.core.errors import ArgumentError
 from brrr.gpu.launching import pycuda_function, require_default_stream
 from brrr.kernels.alone import CudaFile, Example, alone, giving
-from brrr.kernels.checks import check_on_gpu, check_tensors
+from brrr.kernels.checks import check_launch
 
 if TYPE_CHECKING:
     import torch
@@ -20,8 +19,6 @@ SOURCE = "kernels/relu.cu"
 KERNEL, ARGUMENTS = "brrr_relu4", "PPq"
 THREADS = 256
 PER_THREAD = 4
-WORD = 16
-"""The kernel reads and writes words of so many bytes."""
 
 
 def prepared_launch(x: torch.Tensor, out: torch.Tensor) -> Any:
@@ -33,7 +30,7 @@ def prepared_launch(x: torch.Tensor, out: torch.Tensor) -> Any:
     UnavailableError where there is no PyCUDA, or where torch's current stream is not its default one: PyCUDA can launch
     on its own streams and on the default one, no others.
     """
-    check(x, out)
+    check_launch("relu", x, out, ("float32",))
     require_default_stream()
     call = pycuda_function(SOURCE, KERNEL, ARGUMENTS, x.device.index).prepared_call
     grid, block = (blocks(x.numel()), 1), (THREADS, 1, 1)
@@ -48,14 +45,6 @@ def blocks(count: int) -> int:
     (1, 1, 2)
     """
     return -(-count // (THREADS * PER_THREAD))
-
-
-def check(x: torch.Tensor, out: torch.Tensor) -> None:
-    """ArgumentError for tensors that the kernel cannot take."""
-    check_tensors("relu", {"x": x, "out": out}, ("float32",))
-    check_on_gpu("relu", {"x": x, "out": out}, WORD)
-    if x.numel() != out.numel() or not x.numel():
-        raise ArgumentError("relu", "out", tuple(out.shape), f"as many elements as x, {x.numel()}, and one or more")
 
 
 # ---------------------------------------------------------------------------------------------------------------------

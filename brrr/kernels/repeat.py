@@ -17,11 +17,10 @@ import torch
 import triton
 import triton.language as tl
 
-from brrr.core.errors import ArgumentError
 from brrr.gpu import is_gpu
 from brrr.gpu.nvrtc import F32, I32, I64, PTR, kernel
 from brrr.kernels.alone import CudaFile, Example, alone, giving
-from brrr.kernels.checks import check_on_gpu, check_repeat, check_shape, check_tensors, require_triton
+from brrr.kernels.checks import WORD, check_launch, check_repeat, check_shape, check_tensors, require_triton
 
 ROUND = 16
 """Steps between two turns of the loop: its own instructions then weigh little."""
@@ -82,7 +81,7 @@ def _check(x: torch.Tensor, out: torch.Tensor, repeat: int) -> None:
 # The kernels of `repeat.cu`, launched by NVIDIA's cuda-bindings.
 
 SOURCE = "kernels/repeat.cu"
-THREADS, WORD, WORDS = 256, 16, 2
+THREADS, WORDS = 256, 2
 """Threads a block, and what each loads: two words of 16 bytes."""
 
 Launch = Callable[[], None]
@@ -97,7 +96,8 @@ def by_bindings(x: torch.Tensor, out: torch.Tensor, repeat: int, factor: float, 
     Both are contiguous tensors of one type (float32, float16 or bfloat16) and size on the same GPU, at addresses that
     16 divides; ArgumentError for any others, checked once, here.
     """
-    _check_launch(x, out, repeat)
+    check_repeat("repeat", repeat)
+    check_launch("repeat", x, out)
     run = kernel(SOURCE, kernel_name(x, addend), x.device.index)
     grid, block = (blocks(x.numel(), x.element_size()), 1, 1), (THREADS, 1, 1)
     ends = (x.data_ptr(), PTR), (out.data_ptr(), PTR), (x.numel(), I64)
@@ -117,15 +117,6 @@ def blocks(count: int, itemsize: int) -> int:
     """
     words = -(-count * itemsize // WORD)
     return -(-words // (THREADS * WORDS))
-
-
-def _check_launch(x: torch.Tensor, out: torch.Tensor, repeat: int) -> None:
-    """ArgumentError for what the kernels cannot take."""
-    check_repeat("repeat", repeat)
-    check_tensors("repeat", {"x": x, "out": out}, alike=True)
-    check_on_gpu("repeat", {"x": x, "out": out}, WORD)
-    if x.numel() != out.numel() or not x.numel():
-        raise ArgumentError("repeat", "out", tuple(out.shape), f"as many elements as x, {x.numel()}, and one or more")
 
 
 # ---------------------------------------------------------------------------------------------------------------------
