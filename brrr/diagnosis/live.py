@@ -21,6 +21,7 @@ from torch.utils import _pytree
 from brrr.core import units
 from brrr.core.callables import require_callable
 from brrr.core.errors import ArgumentError
+from brrr.core.measurement import Processor
 from brrr.diagnosis.batching import PICKS
 from brrr.diagnosis.calls import MODULE
 from brrr.diagnosis.interruptions import REGION, Interruption, compilations, compiling_again
@@ -33,6 +34,7 @@ from brrr.timing.elsewhere import refuse_elsewhere
 from brrr.tracing.kineto import LOOP
 from brrr.tracing.recording import recorded, session
 from brrr.tracing.trace_file import Trace
+from brrr.tracing.tracer import TracedLoop
 
 TRACE_S, MOST_STEPS, FEWEST_STEPS = 0.3, 20, 3
 REPEATS = 7
@@ -118,7 +120,8 @@ def run(step: Callable[[], Any], around: tuple[Any, ...], device: str, budget_s:
         if once_s > LONG_S:
             said = f"a step takes {units.seconds(once_s)} and is run some {REPEATS} times more"
             print(f"diagnose: {said}: about {units.seconds(REPEATS * once_s, 2)}", file=sys.stderr)
-        measured = measure(step, device="cuda" if device == GPU else "cpu", budget_s=budget_s)
+        place: Processor = "cuda" if device == GPU else "cpu"
+        measured = measure(step, device=place, budget_s=budget_s)
         estimate = measured.period_s or measured.latency_s or measured.host_s
         assert estimate is not None
         step_s = estimate.median
@@ -130,7 +133,7 @@ def run(step: Callable[[], Any], around: tuple[Any, ...], device: str, budget_s:
         busy_s = measured.busy_s.median if measured.busy_s is not None else 0.0
         with named({} if compilations(warm_s) else modules):  # what is compiled now shall not hold what names modules
             trace, traced_s = _traced(step, steps, device)
-        warm_s, loop_s = time.time(), _in_a_loop_s(step, steps, device)
+        warm_s, loop_s = time.time(), TracedLoop(step, place).once(steps) / steps
         if spent_s := sum(each.duration_us for each in compilations(warm_s) if not each.fail_type) / 1e6:
             flags["recompiled"] = spent_s / (steps * loop_s)
             with torch.compiler.set_stance("eager_on_recompile"):
@@ -147,15 +150,6 @@ def run(step: Callable[[], Any], around: tuple[Any, ...], device: str, budget_s:
                 flags["mended_s"] = step_s * _taken_s(step, steps, device) / checked_s
         found = compiling_again(step, began_s) if compilations() else ()
     return Run(step_s, host_s, trace, steps, traced_s, flags, busy_s, found, measured.flags)
-
-
-def _in_a_loop_s(step: Callable[[], Any], steps: int, device: str) -> float:
-    _wait(device)
-    began = time.perf_counter()
-    for _ in range(steps):
-        step()
-    _wait(device)
-    return (time.perf_counter() - began) / steps
 
 
 @contextmanager

@@ -158,7 +158,7 @@ def _by_cause(events: Sequence[Event], start_ns: int, end_ns: int) -> dict[str, 
     tests: dict[str, Callable[[Event], bool]] = {
         "data loading": lambda each: each.sort == "annotation" and each.name.startswith(LOADING),
         "synchronisation": lambda each: each.sort == "runtime" and waits(each.name),
-        "allocation": lambda each: each.sort == "runtime" and _any(each.name, ALLOCATING),
+        "allocation": lambda each: each.sort == "runtime" and any(part in each.name for part in ALLOCATING),
         "launch": lambda each: each.sort == "runtime",
         "dispatcher": lambda each: each.sort == "operator",
     }
@@ -169,10 +169,6 @@ def _by_cause(events: Sequence[Event], start_ns: int, end_ns: int) -> dict[str, 
         found[cause] = mine
         taken = union([*taken, *mine])
     return found
-
-
-def _any(name: str, parts: Iterable[str]) -> bool:
-    return any(part in name for part in parts)
 
 
 def _cut(intervals: Iterable[Interval], start_ns: int, end_ns: int) -> list[Interval]:

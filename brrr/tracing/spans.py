@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Literal, get_args
-
-from brrr.core.files import require_writable, write_atomically
 
 PYTHON, OPERATOR, LAUNCH, WORKER = "python", "operator", "launch", "worker"
 HOST_LANES = (PYTHON, OPERATOR, LAUNCH)
@@ -109,15 +105,6 @@ def together(groups: Sequence[Iterable[Interval]]) -> int:
 HOST, DEVICE = 0, 1
 """The two processes of the trace: one lane of each is a thread."""
 Arrows = Sequence[tuple[Span, Span]]
-
-
-def write_perfetto(
-    path: Path, titles: Mapping[str, str], spans: Sequence[Span], arrows: Arrows, about: Mapping[str, str]
-) -> Path:
-    """Write the file; RecordingError where the folder cannot be written to."""
-    require_writable(path.parent)
-    write_atomically(path, json.dumps(perfetto_content(titles, spans, arrows, about), ensure_ascii=False))
-    return path
 
 
 def perfetto_content(

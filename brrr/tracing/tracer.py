@@ -12,6 +12,7 @@ from brrr.timing import checked, no_collection
 from brrr.timing.cpu_queue import CpuQueue, Place, name_of, wait_for
 from brrr.timing.elsewhere import refuse_elsewhere
 from brrr.timing.host_times import HostTimes
+from brrr.tracing.recording import profiled_loop, traced_loop
 from brrr.tracing.spans import Span
 from brrr.tracing.timeline import Timeline
 
@@ -140,11 +141,7 @@ class TracedLoop:
         """The loop's spans, and its seconds while it was traced."""
         self.times.wait()
         if isinstance(self.place, CpuQueue):
-            from brrr.tracing.recording import traced_loop
-
             return traced_loop(self.fn, self.place, calls)
-        from brrr.tracing.recording import profiled_loop
-
         return profiled_loop(self.fn, self.times.wait, calls, gpu=is_gpu(self.place))
 
 
