@@ -17,13 +17,16 @@ import torch
 import triton
 import triton.language as tl
 
+from brrr.core.errors import whole
 from brrr.gpu import is_gpu
 from brrr.gpu.nvrtc import F32, I32, I64, PTR, kernel
 from brrr.kernels.alone import CudaFile, Example, alone, giving
-from brrr.kernels.checks import WORD, check_launch, check_repeat, check_shape, check_tensors, require_triton
+from brrr.kernels.checks import WORD, check_launch, check_shape, check_tensors, require_triton
 
 ROUND = 16
 """Steps between two turns of the loop: its own instructions then weigh little."""
+MOST = 2**31 - 1
+"""Steps are counted in 32 bits."""
 
 BLOCK_BYTES, WARPS = 4096, 4
 """A program's share: each of its 128 threads loads 16 bytes twice."""
@@ -71,7 +74,7 @@ def repeat_multiply(
 
 
 def _check(x: torch.Tensor, out: torch.Tensor, repeat: int) -> None:
-    check_repeat("repeat_multiply", repeat)
+    whole("repeat_multiply", "repeat", repeat, 0, MOST)
     check_tensors("repeat_multiply", {"x": x, "out": out}, alike=True)
     check_shape("repeat_multiply", "out", out, x.shape)
     require_triton("repeat_multiply", x)
@@ -96,7 +99,7 @@ def by_bindings(x: torch.Tensor, out: torch.Tensor, repeat: int, factor: float, 
     Both are contiguous tensors of one type (float32, float16 or bfloat16) and size on the same GPU, at addresses that
     16 divides; ArgumentError for any others, checked once, here.
     """
-    check_repeat("repeat", repeat)
+    whole("repeat", "repeat", repeat, 0, MOST)
     check_launch("repeat", x, out)
     run = kernel(SOURCE, kernel_name(x, addend), x.device.index)
     grid, block = (blocks(x.numel(), x.element_size()), 1, 1), (THREADS, 1, 1)

@@ -121,12 +121,6 @@ def launches(weights: Weights, way: str) -> Run:
         run = ChainRun(chain, [chosen] * network.layers, rights, x)
         out = torch.empty_like(x)
         steps = run.steps(x, out)
-    made = partial(_run, steps, out, (run, weights))
+    made = giving(out, torch.inference_mode()(partial(run_all, steps)), (run, weights))
     made()  # libraries load, and kernels compile, now and not in a measurement
     return made
-
-
-def _run(steps: list[Callable[[], Any]], out: torch.Tensor, kept: tuple[object, ...]) -> torch.Tensor:
-    with torch.inference_mode():
-        run_all(steps)
-    return out

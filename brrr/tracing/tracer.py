@@ -5,7 +5,7 @@ from collections.abc import Callable
 from datetime import date
 from typing import Any
 
-from brrr.core.errors import ArgumentError, UnavailableError, extras
+from brrr.core.errors import ArgumentError, UnavailableError, extras, whole
 from brrr.core.measurement import DeviceKind, median
 from brrr.gpu import is_gpu
 from brrr.timing import checked, no_collection
@@ -146,8 +146,8 @@ class TracedLoop:
 
 
 def _checked(fn: Any, calls: Any, device: Any) -> Place:
-    if calls is not None and (isinstance(calls, bool) or not isinstance(calls, int) or calls < 1):
-        raise ArgumentError("trace", "calls", calls, "a positive whole number, or None")
+    if calls is not None:
+        whole("trace", "calls", calls)
     try:
         return checked([fn], device, "hot", 1.0)
     except ArgumentError as wrong:

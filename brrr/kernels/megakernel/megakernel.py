@@ -14,9 +14,10 @@ import ctypes
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from brrr.core.errors import ArgumentError
+from brrr.core.errors import ArgumentError, whole
 from brrr.gpu.launching import PreparedLaunch, raw_stream
 from brrr.gpu.nvrtc import function as function_of
+from brrr.kernels.checks import WORD, check_on_gpu, check_shape, check_tensors
 from brrr.kernels.megakernel.device import (
     GRID_KERNEL,
     GRID_SOURCE,
@@ -34,8 +35,6 @@ if TYPE_CHECKING:
     import torch
 
 MOST_BLOCKS = 2**31 - 1
-WORD = 16
-"""The kernels read and write words of so many bytes."""
 
 
 class Megakernel:
@@ -88,8 +87,10 @@ class Megakernel:
         Both are contiguous float32 tensors on the network's GPU, at addresses that 16 divides, and do not overlap;
         ArgumentError for any others. It costs less on the host than a call. Each has arguments of its own.
         """
-        self._check("x", x)
-        self._check("out", out)
+        for name, each in (("x", x), ("out", out)):
+            check_tensors("Megakernel", {"weights": self._packed[0], name: each}, ("float32",))
+            check_shape("Megakernel", name, each, (self.network.batch, self.network.hidden))
+            check_on_gpu("Megakernel", {name: each}, WORD)
         if out.data_ptr() == x.data_ptr():
             raise ArgumentError("Megakernel", "out", "x itself", "another tensor")
         launch = self._launch()
@@ -129,17 +130,6 @@ class Megakernel:
         values[4].value, values[5].value = (each.data_ptr() for each in self._kept)
         grid, block = (grid_blocks(function, index), 1, 1), (GRID_THREADS, 1, 1)
         return PreparedLaunch(function, grid, block, values, cooperative=True)
-
-    def _check(self, name: str, tensor: torch.Tensor) -> None:
-        import torch
-
-        shape = (self.network.batch, self.network.hidden)
-        if tensor.dtype is not torch.float32 or tensor.device != self.device or tensor.shape != shape:
-            found = f"{tensor.dtype} {tuple(tensor.shape)} on {tensor.device}"
-            raise ArgumentError("Megakernel", name, found, f"torch.float32 {shape} on {self.device}")
-        if not tensor.is_contiguous() or tensor.data_ptr() % WORD:
-            found = f"strides {tensor.stride()} at {tensor.data_ptr():#x}"
-            raise ArgumentError("Megakernel", name, found, "contiguous, at an address that 16 divides", "Use .clone()")
 
 
 def between_blocks(
@@ -183,19 +173,15 @@ def packed(
 
 def checked_network(weights: Sequence[torch.Tensor], biases: Sequence[torch.Tensor], batch: int) -> NetworkShape:
     """The network that these tensors make; ArgumentError where they make none."""
-    import torch
-
     call = "Megakernel"
-    if isinstance(batch, bool) or not isinstance(batch, int) or not 1 <= batch < 2**31:
-        raise ArgumentError(call, "batch", batch, "a whole number of rows, 1 or more")
+    whole(call, "batch", batch, most=2**31 - 1)
     if not weights or len(weights) != len(biases):
         raise ArgumentError(call, "weights", f"{len(weights)} weights, {len(biases)} biases", "as many, one or more")
-    hidden = weights[0].shape[0] if weights[0].ndim else 0
+    hidden = max(1, weights[0].shape[0] if weights[0].ndim else 0)
     for name, tensors, shape in (("weights", weights, (hidden, hidden)), ("biases", biases, (hidden,))):
         for index, tensor in enumerate(tensors):
-            if tensor.dtype != torch.float32 or tensor.shape != shape or not hidden:
-                found = f"{tensor.dtype} {tuple(tensor.shape)}"
-                raise ArgumentError(call, f"{name}[{index}]", found, f"torch.float32 {shape}: layers of one width")
-            if not tensor.is_cuda or tensor.device != weights[0].device:
-                raise ArgumentError(call, f"{name}[{index}]", str(tensor.device), "a tensor on the network's GPU")
+            where = f"{name}[{index}]"
+            check_tensors(call, {"weights[0]": weights[0], where: tensor}, ("float32",), strided=True)
+            check_shape(call, where, tensor, shape)
+            check_on_gpu(call, {where: tensor})
     return NetworkShape(len(weights), batch, hidden)
