@@ -12,6 +12,7 @@ from typing import Any, ClassVar, Literal
 
 from brrr.core import units
 from brrr.core.files import require_writable, write_atomically
+from brrr.core.intervals import Interval, length, together, union
 from brrr.core.measurement import Badge, DeviceKind
 from brrr.gpu import is_cpu, is_queue
 from brrr.tracing.spans import (
@@ -21,13 +22,9 @@ from brrr.tracing.spans import (
     PYTHON,
     TRANSFERS,
     WORKER,
-    Interval,
     Kind,
     Span,
-    length,
     perfetto_content,
-    together,
-    union,
 )
 
 

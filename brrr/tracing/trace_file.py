@@ -24,9 +24,9 @@ from typing import Any
 
 from brrr.core.errors import BrrrError
 from brrr.core.files import open_regular
+from brrr.core.intervals import length, union
 from brrr.core.shown import printable
 from brrr.tracing.events import Event, Inputs, Sort, work_sort
-from brrr.tracing.spans import length, union
 
 CHUNK = 1 << 20
 LARGEST, HEADER = 1 << 23, 1 << 26
