@@ -19,16 +19,10 @@ def relative(found: torch.Tensor, expected: torch.Tensor) -> float:
 
 
 def of_arrays(size: int, dtype: torch.dtype) -> dict[str, float]:
-    """The kernels that look at no shape."""
+    """The kernel that looks at no shape."""
     x, r = torch.randn(size, dtype=dtype), torch.randn(size, dtype=dtype)
     wide, other = x.double(), r.double()
-    between, last = fused.cos_kept(x)
-    return {
-        "cos_cos": relative(fused.cos_cos(x), wide.cos().cos()),
-        "chain": relative(fused.scale_add_relu(x, 1.75, r), (wide * 1.75 + other).relu()),
-        "kept": relative(between, wide.cos()),
-        "kept last": relative(last, between.double().cos()),
-    }
+    return {"chain": relative(fused.scale_add_relu(x, 1.75, r), (wide * 1.75 + other).relu())}
 
 
 def of_rows(rows: int, width: int, dtype: torch.dtype) -> dict[str, float]:
@@ -44,6 +38,10 @@ def of_rows(rows: int, width: int, dtype: torch.dtype) -> dict[str, float]:
     }
 
 
+def chained(x: torch.Tensor) -> torch.Tensor:
+    return fused.scale_add_relu(x, 2.0, x)
+
+
 def special_cases() -> dict[str, bool]:
     """What has no error to print."""
     nan = torch.tensor([1.0, float("nan"), -2.0])
@@ -51,8 +49,8 @@ def special_cases() -> dict[str, bool]:
     return {
         "a NaN stays one": bool(fused.scale_add_relu(nan, 1.0, zero).isnan().tolist() == [False, True, False]),
         "a NaN stays one under a bias": bool(fused.bias_relu(nan[None], zero).isnan()[0, 1]),
-        "empty": fused.cos_cos(torch.empty(0)).shape == (0,) and fused.softmax(torch.empty(0, 4)).shape == (0, 4),
-        "three axes": torch.allclose(fused.cos_cos(torch.ones(2, 3, 5)), torch.ones(2, 3, 5).cos().cos()),
+        "empty": chained(torch.empty(0)).shape == (0,) and fused.softmax(torch.empty(0, 4)).shape == (0, 4),
+        "three axes": torch.equal(chained(torch.ones(2, 3, 5)), torch.full((2, 3, 5), 3.0)),
         "large values": torch.allclose(fused.softmax(torch.full((1, 4), 1e4)), ones / 4),
         "very negative values": torch.allclose(fused.softmax(torch.full((1, 3), -1e30)), torch.ones(3) / 3),
         "the input is unchanged": bool((fused.scale_add_relu(ones, 2.0, -ones) == 1).all() and (ones == 1).all()),

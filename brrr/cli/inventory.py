@@ -7,10 +7,10 @@ import os
 import platform
 import shutil
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from types import ModuleType
+from types import ModuleType, NoneType
 from typing import Literal, TypeVar
 
 from brrr.gpu import device, probe
@@ -38,7 +38,7 @@ class Facts:
     torch: ModuleType | None
     torch_problem: str
     cuda_problem: str | None  # None: CUDA works
-    gpus: tuple[tuple[str, str], ...]  # (name, driver version), from nvidia-smi
+    gpus: Sequence[tuple[str, str]]  # (name, driver version), from nvidia-smi
     smi_problem: str
     smi_broken: bool
     gpu_seen: bool
@@ -49,14 +49,23 @@ def gather() -> Facts:
     """Ask everything that takes long, at the same time: loading torch, running nvidia-smi."""
     with ThreadPoolExecutor(1) as pool:
         smi = pool.submit(probe.nvidia_smi)
-        torch, torch_problem = _torch()
-        cuda_problem = _cuda_problem()
-        gpus, smi_problem, broken = _smi(smi.result)
+        torch, no_torch = _asked(probe.torch_module)
+        problem, failed = _asked(device.cuda_problem)
+        gpus, no_smi = _asked(smi.result)
+    cuda_problem = f"the check of CUDA fails: {device.first_line(failed)}" if failed else problem
     return Facts(
-        torch=torch, torch_problem=torch_problem, cuda_problem=cuda_problem, gpus=gpus, smi_problem=smi_problem,
-        smi_broken=broken, gpu_seen=bool(gpus) or cuda_problem is None or _safe(probe.gpu_seen, False),
-        driver_cuda=_safe(probe.driver_cuda, None),
+        torch, device.first_line(no_torch) if no_torch else "", cuda_problem, gpus or (),
+        device.first_line(no_smi) if no_smi else "", type(no_smi) not in (NoneType, probe.ProbeError),
+        bool(gpus) or cuda_problem is None or bool(_asked(probe.gpu_seen)[0]), _asked(probe.driver_cuda)[0],
     )  # fmt: skip
+
+
+def _asked(ask: Callable[[], T]) -> tuple[T | None, Exception | None]:
+    """The answer, or what went wrong."""
+    try:
+        return ask(), None
+    except Exception as error:
+        return None, error
 
 
 def rows(facts: Facts) -> tuple[Row, ...]:
@@ -89,34 +98,6 @@ def _row(what: str, enables: str, check: Callable[[], tuple[Status, str]]) -> Ro
     except Exception as error:  # a table with one bad row is of more use than a traceback
         status, seen = "problem", f"the check itself fails: {device.first_line(error)}"
     return Row(what, status, seen, enables)
-
-
-def _safe(ask: Callable[[], T], otherwise: T) -> T:
-    try:
-        return ask()
-    except Exception:
-        return otherwise
-
-
-def _cuda_problem() -> str | None:
-    try:
-        return device.cuda_problem()
-    except Exception as error:
-        return f"the check of CUDA fails: {device.first_line(error)}"
-
-
-def _torch() -> tuple[ModuleType | None, str]:
-    try:
-        return probe.torch_module(), ""
-    except Exception as error:
-        return None, device.first_line(error)
-
-
-def _smi(ask: Callable[[], list[tuple[str, str]]]) -> tuple[tuple[tuple[str, str], ...], str, bool]:
-    try:
-        return tuple(ask()), "", False
-    except Exception as error:
-        return (), device.first_line(error), type(error) is not probe.ProbeError
 
 
 def _python() -> tuple[Status, str]:

@@ -56,6 +56,20 @@ class ArgumentError(BrrrError, ValueError):
         super().__init__(f"{message}. {hint}" if hint else message)
 
 
+def whole(call: str, argument: str, value: object, least: int = 1, most: int | None = None) -> int:
+    """A count that an argument gives; ArgumentError unless it is a whole number from `least` to `most`.
+
+    >>> whole("Pipeline", "buffers", True)
+    Traceback (most recent call last):
+    ...
+    brrr.core.errors.ArgumentError: Pipeline: buffers is True; expected a whole number, at least 1
+    """
+    if isinstance(value, bool) or not isinstance(value, int) or value < least or (most is not None and value > most):
+        such = f", at least {least}" if most is None else f" from {least} to {most}"
+        raise ArgumentError(call, argument, value, f"a whole number{such}")
+    return value
+
+
 class UnavailableError(BrrrError, RuntimeError):
     """A GPU, a compiler or a library that the call needs is not here.
 

@@ -19,10 +19,6 @@ PREFIXES = {
 RANGES = {"s": (-30, 0), "FLOP/B": (0, 0), "x": (0, 0), "%": (0, 0), "": (0, 0)}
 COUNTS = ("B", "FLOP", "B/s", "FLOP/s", "IOP/s")
 
-SECONDS = {"ps": -12, "ns": -9, "us": -6, "µs": -6, "μs": -6, "ms": -3, "s": 0, "": 0}  # powers of ten
-_NUMBER = re.compile(r"\s*([+-]?(?:\d+[.,]?\d*|[.,]\d+)(?:e[+-]?\d+)?)\s*(\D*?)\s*", re.IGNORECASE | re.ASCII)
-_THOUSANDS = re.compile(r"[+-]?[1-9]\d{0,2},\d{3}")
-
 SIGNS = {"µ": "u", "μ": "u", "×": "x", "·": "-", "–": "-", "…": "...", "→": "->", "ᵀ": "^T",
          **{sign: f"^{digit}" for digit, sign in enumerate("⁰¹²³⁴⁵⁶⁷⁸⁹")}}  # fmt: skip
 """What stands for a sign where an output cannot show it; anything else stands there as Python escapes it."""
@@ -122,29 +118,6 @@ def table(rows: Sequence[Sequence[str]]) -> list[str]:
     """
     widths = [max(len(cell) for cell in column) for column in zip(*rows, strict=True)]
     return ["  ".join(map(str.ljust, row, widths)).rstrip() for row in rows]
-
-
-def parsed(text: object, unit: str) -> float:
-    """The number that a text or a number stands for; a time in `unit`, which a bare number is too; NaN for neither.
-
-    >>> parsed("4,6 ms", "us"), parsed("3x", "x"), parsed(2, "")
-    (4600.0, 3.0, 2.0)
-
-    A comma is a decimal point, but in "1,000", which may be a thousand.
-    """
-    powers = (
-        {each: power - SECONDS[unit] for each, power in SECONDS.items() if each} if unit and unit in SECONDS else {}
-    )
-    try:
-        if not isinstance(text, str):
-            return math.nan if isinstance(text, bool) else float(text)  # type: ignore[arg-type]
-        match = _NUMBER.fullmatch(text)
-        if match is None or _THOUSANDS.fullmatch(match[1]):
-            return math.nan
-        number = Decimal(match[1].replace(",", "."))
-        return float(number.scaleb({**powers, "": 0, unit.lower(): 0}[match[2].lower()]))
-    except (TypeError, ValueError, KeyError, ArithmeticError):
-        return math.nan
 
 
 def _round(value: Decimal, digits: int) -> Decimal:

@@ -104,18 +104,13 @@ def _functional(name: str) -> str:
 Count = Callable[[Call], float]
 
 
-def no_matmuls(call: Call) -> tuple[Matmul, ...]:
-    """Of an operator without matrix products."""
-    return ()
-
-
 @dataclass(frozen=True, slots=True)
 class Formula:
     """How operators of one name count; `flop` gives None where the arguments are such that nobody here knows."""
 
     kind: str
     flop: Callable[[Call], float | None]
-    matmuls: Callable[[Call], tuple[Matmul, ...]] = no_matmuls
+    matmuls: Callable[[Call], tuple[Matmul, ...]] = lambda call: ()
 
 
 def nothing(call: Call) -> float:

@@ -82,6 +82,11 @@ def _sums(matmuls: Callable[[Call], tuple[Matmul, ...]]) -> Formula:
     return Formula("matmul", flop, matmuls)
 
 
+def _of_products(kind: str, matmuls: Callable[[Call], tuple[Matmul, ...]]) -> Formula:
+    """Nothing but products."""
+    return Formula(kind, lambda call: sum(each.flop for each in matmuls(call)), matmuls)
+
+
 def _trilinear(call: Call) -> float:
     """x W y, or a gradient of it: the first two are multiplied, their result then with the third."""
     x, largest = call.tensor("i1"), max(call.tensor("i2").numel(), call.output.numel())
@@ -164,14 +169,6 @@ def _attention_backward_matmuls(call: Call) -> tuple[Matmul, ...]:
     )
 
 
-def _attention(call: Call) -> float:
-    return sum(each.flop for each in _attention_matmuls(call))
-
-
-def _attention_backward(call: Call) -> float:
-    return sum(each.flop for each in _attention_backward_matmuls(call))
-
-
 ATTENTION = tuple(
     f"aten._scaled_dot_product_{kernel}"
     for kernel in (
@@ -194,8 +191,8 @@ def products() -> dict[str, Formula]:
     """Matrix products, convolutions, attention."""
     convolution = Formula("convolution", _convolution, _convolution_matmuls)
     backward = Formula("convolution", _convolution_backward, _convolution_backward_matmuls)
-    forward_attention = Formula("attention", _attention, _attention_matmuls)
-    backward_attention = Formula("attention", _attention_backward, _attention_backward_matmuls)
+    forward_attention = _of_products("attention", _attention_matmuls)
+    backward_attention = _of_products("attention", _attention_backward_matmuls)
     return {
         "aten.mm": _two("self", "mat2"),
         "aten.bmm": _two("self", "mat2"),

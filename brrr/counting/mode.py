@@ -101,7 +101,7 @@ class CostMode(TorchDispatchMode):
             self._note_leaves(args, kwargs)
         if getattr(func, "_overloadpacket", None) is torch.ops.aten.lift_fresh:  # torch.tensor(...): Python's numbers
             out = func(*args, **kwargs)
-            self._ledger.constant(out)
+            self._ledger.made([out])  # neither an input nor an operator's result
             return out
         args, kwargs = _pytree.tree_map_only(torch.Tensor, self._resident, (args, kwargs))
         described = isinstance(args[0] if args else None, FakeTensor)
@@ -294,10 +294,6 @@ class Ledger:
         for each in accesses:
             self._touched[each.storage][each.region] = self._moved
         return tuple(found)
-
-    def constant(self, tensor: torch.Tensor) -> None:
-        """Note a tensor that the function made from Python numbers: neither an input nor an operator's result."""
-        self.made([tensor])
 
     def enter(self, traffic: CallTraffic) -> None:
         """Add one operator's accesses."""

@@ -16,6 +16,7 @@ from typing import Any
 
 import torch
 
+from brrr.core.intervals import Interval, length, union
 from brrr.counting.call import Call
 from brrr.counting.conventions import formulas, indexed_elements, looked_up
 from brrr.counting.matmuls import ATTENTION
@@ -274,31 +275,19 @@ def union_bytes(regions: Iterable[Region]) -> int:
     are summed, at most up to what lies between their ends.
     """
     different = set(regions)
-    solid = _merged([(each.start, each.end) for each in different if each.dense])
+    solid = union((each.start, each.end) for each in different if each.dense)
     holed = [each for each in different if not each.dense and not _inside(each, solid)]
-    covered = sum(end - start for start, end in solid)
+    covered = length(solid)
     if not holed:
         return covered
-    everything = _merged([(each.start, each.end) for each in different])
-    return min(covered + sum(each.bytes for each in holed), sum(end - start for start, end in everything))
+    return min(covered + sum(each.bytes for each in holed), length((each.start, each.end) for each in different))
 
 
 def covered_by(region: Region, others: Iterable[Region]) -> bool:
     """Whether a region lies within others: the same one, or inside dense ones."""
     known = set(others)
-    return region in known or _inside(region, _merged([(each.start, each.end) for each in known if each.dense]))
+    return region in known or _inside(region, union((each.start, each.end) for each in known if each.dense))
 
 
-def _inside(region: Region, intervals: list[tuple[int, int]]) -> bool:
+def _inside(region: Region, intervals: list[Interval]) -> bool:
     return any(start <= region.start and region.end <= end for start, end in intervals)
-
-
-def _merged(intervals: list[tuple[int, int]]) -> list[tuple[int, int]]:
-    """The same points as intervals that do not touch."""
-    merged: list[tuple[int, int]] = []
-    for start, end in sorted(intervals):
-        if merged and start <= merged[-1][1]:
-            merged[-1] = merged[-1][0], max(merged[-1][1], end)
-        else:
-            merged.append((start, end))
-    return merged

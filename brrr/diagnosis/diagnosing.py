@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, get_args
 
 from brrr.core import units
 from brrr.core.errors import ArgumentError, extras
+from brrr.core.intervals import Interval, length
 from brrr.core.measurement import Processor
 from brrr.diagnosis.assess import (
     DEFAULT,
@@ -47,7 +48,6 @@ from brrr.roofline.device_model import OTHER_CPU, DeviceModel, Where
 from brrr.roofline.peaks import short
 from brrr.roofline.terms import MATRIX_DTYPES, dtype_of
 from brrr.tracing.kineto import LOOP
-from brrr.tracing.spans import Interval, length
 from brrr.tracing.trace_file import Board, Trace, TraceFileError, launches, read_trace
 
 if TYPE_CHECKING:

@@ -8,13 +8,13 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from brrr.core import units
+from brrr.core.intervals import common, union
 from brrr.counting.cost import OperatorCost
 from brrr.diagnosis.assess import Assessed, Shares, time_of
 from brrr.diagnosis.calls import nested
-from brrr.diagnosis.split import Split, common
+from brrr.diagnosis.split import Split
 from brrr.roofline.device_model import DeviceModel
 from brrr.tracing.events import Event, waits
-from brrr.tracing.spans import union
 from brrr.tracing.trace_file import Trace, launches
 
 BLOCKS = re.compile(r"(?:cuda|cu|hip)Memcpy(?!.*Async)")

@@ -7,14 +7,14 @@ from dataclasses import replace
 from itertools import accumulate, pairwise
 
 from brrr.core import units
+from brrr.core.intervals import common, union
 from brrr.diagnosis.assess import Assessed, as_graph_s, multiplies
 from brrr.diagnosis.calls import ENGINE
 from brrr.diagnosis.evidence import WORTH, Evidence, Remedy
-from brrr.diagnosis.split import common
 from brrr.roofline.terms import pinned_rate
 from brrr.tracing.events import Event
 from brrr.tracing.kineto import outermost
-from brrr.tracing.spans import TRANSFERS, union
+from brrr.tracing.spans import TRANSFERS
 
 TRACEBACK_S = 6e-5
 """What anomaly detection takes to write down where an operator was called: 0.04 to 0.17 ms were seen, by the depth."""

@@ -7,7 +7,6 @@ what torch compiled meanwhile.
 import os
 import statistics
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
@@ -22,6 +21,7 @@ from torch.utils import _pytree
 from brrr.core import units
 from brrr.core.callables import require_callable
 from brrr.core.errors import ArgumentError
+from brrr.core.measurement import Processor
 from brrr.diagnosis.batching import PICKS
 from brrr.diagnosis.calls import MODULE
 from brrr.diagnosis.interruptions import REGION, Interruption, compilations, compiling_again
@@ -32,8 +32,9 @@ from brrr.gpu.device import processor_for
 from brrr.timing import measure
 from brrr.timing.elsewhere import refuse_elsewhere
 from brrr.tracing.kineto import LOOP
-from brrr.tracing.recording import session
-from brrr.tracing.trace_file import Trace, read_trace
+from brrr.tracing.recording import recorded, session
+from brrr.tracing.trace_file import Trace
+from brrr.tracing.tracer import TracedLoop
 
 TRACE_S, MOST_STEPS, FEWEST_STEPS = 0.3, 20, 3
 REPEATS = 7
@@ -119,7 +120,8 @@ def run(step: Callable[[], Any], around: tuple[Any, ...], device: str, budget_s:
         if once_s > LONG_S:
             said = f"a step takes {units.seconds(once_s)} and is run some {REPEATS} times more"
             print(f"diagnose: {said}: about {units.seconds(REPEATS * once_s, 2)}", file=sys.stderr)
-        measured = measure(step, device="cuda" if device == GPU else "cpu", budget_s=budget_s)
+        place: Processor = "cuda" if device == GPU else "cpu"
+        measured = measure(step, device=place, budget_s=budget_s)
         estimate = measured.period_s or measured.latency_s or measured.host_s
         assert estimate is not None
         step_s = estimate.median
@@ -131,7 +133,7 @@ def run(step: Callable[[], Any], around: tuple[Any, ...], device: str, budget_s:
         busy_s = measured.busy_s.median if measured.busy_s is not None else 0.0
         with named({} if compilations(warm_s) else modules):  # what is compiled now shall not hold what names modules
             trace, traced_s = _traced(step, steps, device)
-        warm_s, loop_s = time.time(), _in_a_loop_s(step, steps, device)
+        warm_s, loop_s = time.time(), TracedLoop(step, place).once(steps) / steps
         if spent_s := sum(each.duration_us for each in compilations(warm_s) if not each.fail_type) / 1e6:
             flags["recompiled"] = spent_s / (steps * loop_s)
             with torch.compiler.set_stance("eager_on_recompile"):
@@ -148,15 +150,6 @@ def run(step: Callable[[], Any], around: tuple[Any, ...], device: str, budget_s:
                 flags["mended_s"] = step_s * _taken_s(step, steps, device) / checked_s
         found = compiling_again(step, began_s) if compilations() else ()
     return Run(step_s, host_s, trace, steps, traced_s, flags, busy_s, found, measured.flags)
-
-
-def _in_a_loop_s(step: Callable[[], Any], steps: int, device: str) -> float:
-    _wait(device)
-    began = time.perf_counter()
-    for _ in range(steps):
-        step()
-    _wait(device)
-    return (time.perf_counter() - began) / steps
 
 
 @contextmanager
@@ -233,20 +226,17 @@ def _traced(step: Callable[[], Any], steps: int, device: str) -> tuple[Trace, fl
     """A few steps under the profiler with their inputs' sizes, and the seconds that they took there."""
     from torch.profiler import record_function
 
-    with tempfile.TemporaryDirectory() as folder:
-        with session("diagnose", device == GPU, record_shapes=True) as made:
-            if steps > 1:  # the profiler's own first step is slow; of a long one that is little
+    with session("diagnose", device == GPU, record_shapes=True) as made:
+        if steps > 1:  # the profiler's own first step is slow; of a long one that is little
+            step()
+            _wait(device)
+        began = time.perf_counter()
+        with record_function(LOOP):
+            for _ in range(steps):
                 step()
-                _wait(device)
-            began = time.perf_counter()
-            with record_function(LOOP):
-                for _ in range(steps):
-                    step()
-                _wait(device)
-            taken_s = time.perf_counter() - began
-        path = Path(folder) / "trace.json"
-        made.export_chrome_trace(str(path))
-        return read_trace(path), taken_s
+            _wait(device)
+        taken_s = time.perf_counter() - began
+    return recorded(made), taken_s
 
 
 # ---- modules by name --------------------------------------------------------------------------------

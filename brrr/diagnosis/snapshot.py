@@ -1,6 +1,5 @@
 """What a program holds, put back as it was: weights, buffers, gradients, modes, optimisers, random numbers."""
 
-import copy
 import random
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -19,10 +18,10 @@ from brrr.gpu import GPU, free_bytes
 
 @dataclass(frozen=True)
 class Held:
-    """What a program holds: modules, what keeps a state, tensors, generators; and what puts back all else."""
+    """What a program holds: modules, optimisers, tensors, generators; and what puts back all else."""
 
     roots: list[nn.Module] = field(default_factory=list)
-    stateful: list[Any] = field(default_factory=list)
+    optimisers: list[torch.optim.Optimizer] = field(default_factory=list)
     tensors: list[torch.Tensor] = field(default_factory=list)
     generators: list[torch.Generator] = field(default_factory=list)
     undo: list[Undo] = field(default_factory=list)
@@ -53,15 +52,11 @@ def snapshot(around: tuple[Any, ...]) -> tuple[dict[str, nn.Module], Callable[[]
     tensors = {id(each): each for each in held.tensors}
     for root in held.roots:
         tensors |= {id(each): each for each in (*root.parameters(), *root.buffers())}
-    for each in held.stateful:
-        tensors |= {id(one): one for group in getattr(each, "param_groups", ()) for one in group["params"]}
     if any(nn.parameter.is_lazy(each) for each in tensors.values()):
         raise ArgumentError("diagnose", "fn", "a lazy module", "a module with its parameters: call it once first")
     place = _place(tensors.values())
     every: list[Callable[[], Any]] = [_tensor_back(each, place) for each in tensors.values()]
-    every += [_module_back(each) for each in modules.values()]
-    every += [_state_back(each) for each in held.stateful]
-    every += held.undo
+    every += held.undo  # modes, parameters and buffers too, and what optimisers and schedulers hold
     every += [partial(each.set_state, each.get_state()) for each in held.generators]
     every += [partial(random.setstate, random.getstate()), partial(np.random.set_state, np.random.get_state())]
     every += [partial(torch.set_grad_enabled, torch.is_grad_enabled())]
@@ -92,37 +87,6 @@ def _tensor_back(each: torch.Tensor, place: str | None) -> Callable[[], None]:
     return back
 
 
-def _module_back(module: nn.Module) -> Callable[[], None]:
-    """Puts a module's mode back, and the very parameters and buffers that it had."""
-    training, parameters, buffers = module.training, dict(module._parameters), dict(module._buffers)
-
-    def back() -> None:
-        module.training = training
-        for held, was in ((module._parameters, parameters), (module._buffers, buffers)):
-            held.clear()
-            held.update(was)  # type: ignore[arg-type]
-
-    return back
-
-
-def _state_back(each: Any) -> Callable[[], None]:
-    """Puts a state back; that of an optimiser into the very tensors that held it, which others may know."""
-    state = copy.deepcopy(each.state_dict())
-    by_parameter = each.state.items() if isinstance(each, torch.optim.Optimizer) else ()
-    held = [(parameter, dict(values)) for parameter, values in by_parameter]
-
-    def back() -> None:
-        each.load_state_dict(copy.deepcopy(state))  # which may keep what it is given
-        for parameter, values in held:
-            for name, tensor in values.items():
-                loaded = each.state[parameter].get(name)
-                alike = isinstance(tensor, torch.Tensor) and isinstance(loaded, torch.Tensor)
-                if alike and (loaded.shape, loaded.dtype) == (tensor.shape, tensor.dtype):
-                    each.state[parameter][name] = tensor.copy_(loaded)
-
-    return back
-
-
 def _place(tensors: Iterable[torch.Tensor]) -> str | None:
     """Where copies go: beside the tensors, or into the host's memory where a quarter of the GPU's is not enough."""
     on_gpu = [each for each in tensors if each.is_cuda]
@@ -142,16 +106,9 @@ def found_in(around: tuple[Any, ...]) -> Held:
             found.tensors.append(each)
         elif isinstance(each, torch.Generator):
             found.generators.append(each)
-        elif isinstance(each, torch.optim.Optimizer) or _keeps_state(each):
-            found.stateful.append(each)
-            inner |= {id(one) for values in getattr(each, "state", {}).values() for one in values.values()}
+        elif isinstance(each, torch.optim.Optimizer):
+            found.optimisers.append(each)
         if not isinstance(each, torch.Tensor):
             found.undo.extend(undoing(each))
     found.tensors[:] = [each for each in found.tensors if id(each) not in inner]
     return found
-
-
-def _keeps_state(each: Any) -> bool:
-    """A scheduler, a gradient scaler and their like."""
-    mine = type(each).__module__.startswith("torch.") and not isinstance(each, type)
-    return mine and hasattr(each, "state_dict") and hasattr(each, "load_state_dict")

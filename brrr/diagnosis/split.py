@@ -12,8 +12,8 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from brrr.core.intervals import Interval, common, gaps, length, union, without
 from brrr.tracing.events import LINKED, Event, waits
-from brrr.tracing.spans import Interval, gaps, length, union
 from brrr.tracing.trace_file import Trace, left_over
 
 CAUSES = ("data loading", "transfer", "synchronisation", "allocation", "launch", "dispatcher", "Python")
@@ -158,7 +158,7 @@ def _by_cause(events: Sequence[Event], start_ns: int, end_ns: int) -> dict[str, 
     tests: dict[str, Callable[[Event], bool]] = {
         "data loading": lambda each: each.sort == "annotation" and each.name.startswith(LOADING),
         "synchronisation": lambda each: each.sort == "runtime" and waits(each.name),
-        "allocation": lambda each: each.sort == "runtime" and _any(each.name, ALLOCATING),
+        "allocation": lambda each: each.sort == "runtime" and any(part in each.name for part in ALLOCATING),
         "launch": lambda each: each.sort == "runtime",
         "dispatcher": lambda each: each.sort == "operator",
     }
@@ -171,41 +171,7 @@ def _by_cause(events: Sequence[Event], start_ns: int, end_ns: int) -> dict[str, 
     return found
 
 
-def _any(name: str, parts: Iterable[str]) -> bool:
-    return any(part in name for part in parts)
-
-
 def _cut(intervals: Iterable[Interval], start_ns: int, end_ns: int) -> list[Interval]:
     """Their union within the stretch."""
     inside = ((max(start, start_ns), min(end, end_ns)) for start, end in intervals)
     return union((start, end) for start, end in inside if end > start)
-
-
-def common(ones: Sequence[Interval], others: Sequence[Interval]) -> list[Interval]:
-    """Where both are; each a union, in order.
-
-    >>> common([(0, 10), (20, 30)], [(5, 25)])
-    [(5, 10), (20, 25)]
-    """
-    found: list[Interval] = []
-    one = other = 0
-    while one < len(ones) and other < len(others):
-        start, end = max(ones[one][0], others[other][0]), min(ones[one][1], others[other][1])
-        if start < end:
-            found.append((start, end))
-        if ones[one][1] <= others[other][1]:
-            one += 1
-        else:
-            other += 1
-    return found
-
-
-def without(ones: Sequence[Interval], others: Sequence[Interval]) -> list[Interval]:
-    """What is left of the first; each a union, in order.
-
-    >>> without([(0, 10), (20, 30)], [(5, 25)])
-    [(0, 5), (25, 30)]
-    """
-    if not ones:
-        return []
-    return common(ones, gaps(others, ones[0][0], ones[-1][1]))

@@ -154,8 +154,8 @@ def _compiled(fn: Any, args: Any, kwargs: Any, backward: bool, device: str) -> I
 def _captured(fn: Any, args: Any, kwargs: Any, backward: bool, device: str) -> Iterator[Step]:
     from brrr.running.graphs import capture
 
-    for each in found_in((fn, args, kwargs)).stateful:
-        if any(group.get("capturable") is False for group in getattr(each, "param_groups", ())):
+    for each in found_in((fn, args, kwargs)).optimisers:
+        if any(group.get("capturable") is False for group in each.param_groups):
             name = type(each).__name__
             raise NotApplied(f"no graph holds the optimiser as it is: make it {name}(..., capturable=True)")
     yield capture(step_of(fn, args, kwargs, backward)).replay
@@ -184,9 +184,8 @@ def _swapped(change: Callable[[torch.Tensor], torch.Tensor], what: str) -> Calla
     def apply(fn: Any, args: Any, kwargs: Any, backward: bool, device: str) -> Iterator[Step]:
         held = found_in((fn, args, kwargs))
         each_once = {id(each): each for root in held.roots for each in (*root.parameters(), *root.buffers())}
-        states = [values for each in held.stateful for values in getattr(each, "state", {}).values()]
-        moments = [one for values in states for one in values.values() if isinstance(one, torch.Tensor) and one.dim()]
-        every = [*each_once.values(), *held.tensors, *moments]
+        others = [each for each in held.tensors if each.dim()]  # moments, too, but no count of an optimiser's steps
+        every = [*each_once.values(), *others]
         before = [(each, each.data, each.grad) for each in every if each.is_floating_point() and each.is_leaf]
         after = [change(data) for _, data, _ in before]
         if all(new is data for new, (_, data, _) in zip(after, before, strict=True)):

@@ -7,11 +7,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from brrr.core import units
-from brrr.core.errors import ArgumentError, extras
-from brrr.core.measurement import Badge
-from brrr.drawing.roofs import Roof, RooflinePoint, Timed, dtypes_of, highest, memory, points_of, ridge_point, roofs_of
+from brrr.core.errors import extras
+from brrr.core.measurement import Badge, Estimate
+from brrr.counting.cost import Cost
+from brrr.drawing.roofs import Roof, RooflinePoint, highest, memory, point, ridge_point, roofs_of
 from brrr.gpu.datasheet import Hardware, datasheets
-from brrr.roofline.device_model import DeviceModel, Where, model_of
+from brrr.roofline.device_model import Where, model_of
 from brrr.roofline.peaks import short
 
 if TYPE_CHECKING:
@@ -22,40 +23,30 @@ if TYPE_CHECKING:
 _HEIGHT = 520
 _CLOSE = 1.6
 """Names of roofs nearer than this to each other need both sides of their lines."""
-_FIELDS = ("period_s", "span_s", "busy_s", "latency_s")
 
 
 @extras("roofline_plot")
 def roofline_plot(
-    points: Mapping[str, Timed],
-    device: Where = None,
-    *,
-    dtypes: Iterable[str] | None = None,
-    field: str = "period_s",
-    badge: Badge | None = None,
+    points: Mapping[str, tuple[Cost, Estimate | float]], device: Where, *, dtypes: Iterable[str], badge: Badge
 ) -> Picture:
-    """Draw a roofline: FLOP/s against FLOP/B on log-log axes, with your work as points below the roofs.
+    """Draw a roofline: FLOP/s against FLOP/B on log-log axes, with work as points below the roofs.
 
-    >>> from brrr.roofline.predicting import predict
-    >>> from brrr.counting.cost import Cost
-    >>> double = predict(Cost(2**26, 2**29), device="datasheet:h200")
-    >>> roofline_plot({"x * 2": double}, "datasheet:h200").alt.splitlines()[-1]
-    'PREDICTED x * 2: 0.125 FLOP/B, 507 GFLOP/s, 84.4 % of memory 4.8 TB/s, datasheet'
+    >>> double, badge = (Cost(2**26, 2**29), 1e-3), Badge("RECORDED", "NVIDIA H200", "", "")
+    >>> roofline_plot({"x * 2": double}, "datasheet:h200", dtypes=["fp32"], badge=badge).alt.splitlines()[-1]
+    'x * 2: 0.125 FLOP/B, 67.1 GFLOP/s, 11.2 % of memory 4.8 TB/s, datasheet'
 
-    Measured roofs are solid, a datasheet's dashed; predicted points are hollow.
+    Measured roofs are solid, a datasheet's dashed.
 
     Parameters
     ----------
     points : mapping of str
-        From a name to a `Prediction`, or to a pair of a `Cost` and its time: a Measurement, an Estimate, or seconds.
-    device : str, Peaks or Hardware, optional
-        The device of all points, as for `predict`.
-    dtypes : iterable of str, optional
-        The types of matmuls that get a roof. By default those among the points.
-    field : {"period_s", "span_s", "busy_s", "latency_s"}
-        Which time counts.
-    badge : Badge, optional
-        Where measured points come from.
+        From a name to a pair of a `Cost` and its time: an Estimate, or seconds. All are of the device.
+    device : str, Peaks or Hardware
+        The device, as for `predict`.
+    dtypes : iterable of str
+        The types of matmuls that get a roof.
+    badge : Badge
+        Where the points come from.
 
     Returns
     -------
@@ -65,19 +56,15 @@ def roofline_plot(
     Raises
     ------
     ArgumentError
-        If the field is unknown, or if the points are of several devices.
+        For work without FLOP or bytes, or without a time.
 
     References
     ----------
     S. Williams, A. Waterman and D. Patterson, "Roofline: An Insightful Visual Performance Model for Multicore
     Architectures" (2009).
     """
-    if field not in _FIELDS:
-        raise ArgumentError("roofline_plot", "field", field, f"one of {', '.join(_FIELDS)}")
-    found, model = points_of(points, field), model_of(device)
-    roofs = roofs_of(model, tuple(map(short, dtypes)) if dtypes is not None else dtypes_of(found))
-    _same_device(points, model)
-    return _drawn(found, roofs, model, _badge(found, model, badge))
+    found, model = [point(name, *each) for name, each in points.items()], model_of(device)
+    return _drawn(found, roofs_of(model, tuple(map(short, dtypes))), model.device, badge)
 
 
 def text_of(points: Sequence[RooflinePoint], roofs: Sequence[Roof], device: str) -> str:
@@ -87,29 +74,10 @@ def text_of(points: Sequence[RooflinePoint], roofs: Sequence[Roof], device: str)
     return "\n".join([head, *(each.text(roofs) for each in points)])
 
 
-def _same_device(points: Mapping[str, Timed], model: DeviceModel) -> None:
-    """No point of another machine stands under these roofs."""
-    for name, given in points.items():
-        timed = given[1] if isinstance(given, tuple) else given
-        there = getattr(timed, "device", "") or model.device
-        if there not in (model.device, model.kind):
-            hint = "Figures of two machines share no picture."
-            raise ArgumentError("roofline_plot", f"points[{name!r}]", there, f"a time on {model.device}", hint)
-
-
-def _badge(points: Sequence[RooflinePoint], model: DeviceModel, badge: Badge | None) -> Badge:
-    if badge is None and not all(each.predicted for each in points):
-        hint = "source().badge(experiment) is that of a source; a Measurement of your own is Badge('LIVE', ...)."
-        raise ArgumentError("roofline_plot", "badge", badge, "the badge of the measured points", hint)
-    if badge is not None:
-        return badge
-    return Badge("PREDICTED", model.device, model.origin, model.peaks.torch if model.peaks else "")
-
-
-def _drawn(points: Sequence[RooflinePoint], roofs: Sequence[Roof], model: DeviceModel, badge: Badge) -> Picture:
+def _drawn(points: Sequence[RooflinePoint], roofs: Sequence[Roof], device: str, badge: Badge) -> Picture:
     from brrr.drawing import style as plots
 
-    rows = plots.legend_rows([_label(each) for each in points]) if points else 0
+    rows = plots.legend_rows([each.name for each in points]) if points else 0
     figure = plots.figure(height=_HEIGHT)
     top = 1 - (24 + plots.LEGEND_ROW * rows) / _HEIGHT
     edges, limits = _edges(points, roofs), _limits(points, roofs)
@@ -122,11 +90,7 @@ def _drawn(points: Sequence[RooflinePoint], roofs: Sequence[Roof], model: Device
         _mark(on, each, index)
     plots.legend(on, -left)
     plots.stamp(figure, badge)
-    return plots.picture(figure, text_of(points, roofs, model.device))
-
-
-def _label(each: RooflinePoint) -> str:
-    return f"PREDICTED {each.name}" if each.predicted else each.name
+    return plots.picture(figure, text_of(points, roofs, device))
 
 
 def _edges(points: Sequence[RooflinePoint], roofs: Sequence[Roof]) -> tuple[float, float]:
@@ -217,7 +181,7 @@ def _slope(on: Axes) -> float:
 
 
 def _mark(on: Axes, each: RooflinePoint, index: int) -> None:
-    """A point with its interval; a prediction, which has none, is hollow."""
+    """A point with its interval."""
     from brrr.drawing import style as plots
 
     look = plots.look(index)
@@ -225,7 +189,7 @@ def _mark(on: Axes, each: RooflinePoint, index: int) -> None:
     errors = None if low == high else [[rate - low], [high - rate]]
     on.errorbar(
         [each.intensity], [rate], yerr=errors, fmt=look["marker"], color=look["color"], markersize=7, capsize=3,
-        markerfacecolor="none" if each.predicted else look["color"], label=_label(each), zorder=5,
+        label=each.name, zorder=5,
     )  # fmt: skip
 
 

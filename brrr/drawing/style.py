@@ -121,34 +121,19 @@ def axes(on: Figure, left: float = LEFT, bottom: float = 0.165, right: float = 0
         return on.add_axes((left, bottom, right - left, top - bottom))
 
 
-def emptied(drawn: Figure) -> Figure:
-    """A figure without what was drawn on its axes, for the next picture on the same ones: axes and ticks take long.
-
-    A `Picture` that keeps this figure is good until then.
-    """
-    for on in drawn.axes:
-        on.containers.clear()
-        for each in (*on.images, *on.patches, *on.collections, *on.lines, *on.texts):
-            each.remove()
-    return drawn
-
-
 def stamp(on: Figure, badge: Badge, height: float = 0.02) -> None:
     """Write the badge (LIVE or RECORDED, device, date, torch) at the figure's right, at a height from its foot."""
     with rc_context(STYLE):
         on.text(0.985, height, str(badge), ha="right", va="bottom", fontsize=8, color=FAINT)
 
 
-def look(index: int, *, predicted: bool = False) -> dict[str, Any]:
-    """How line number `index` looks: its colour and marker; dashed and without markers where it is a prediction.
+def look(index: int) -> dict[str, Any]:
+    """How line number `index` looks: its colour and marker.
 
-    >>> look(0)["marker"], look(0, predicted=True)["linestyle"]
-    ('o', '--')
+    >>> look(0)["marker"]
+    'o'
     """
-    colour = COLOURS[index % len(COLOURS)]
-    if predicted:
-        return {"color": colour, "linestyle": "--", "marker": ""}
-    return {"color": colour, "linestyle": "-", "marker": MARKERS[_marker(index)]}
+    return {"color": COLOURS[index % len(COLOURS)], "linestyle": "-", "marker": MARKERS[_marker(index)]}
 
 
 def _marker(index: int) -> int:
@@ -156,13 +141,10 @@ def _marker(index: int) -> int:
     return (index + index // len(COLOURS)) % len(MARKERS)
 
 
-def draw_line(
-    on: Axes, xs: Sequence[float], ys: Sequence[float], index: int, label: str, *, predicted: bool = False
-) -> Any:
-    """Draw one line in its look and return the artist; a prediction is labelled PREDICTED."""
-    shown = f"PREDICTED {label}" if predicted else label
+def draw_line(on: Axes, xs: Sequence[float], ys: Sequence[float], index: int, label: str) -> Any:
+    """Draw one line in its look and return the artist."""
     with rc_context(STYLE):
-        return on.plot(xs, ys, label=shown, markeredgewidth=0, zorder=3, **look(index, predicted=predicted))[0]
+        return on.plot(xs, ys, label=label, markeredgewidth=0, zorder=3, **look(index))[0]
 
 
 def draw_guide(on: Axes, xs: Sequence[float], ys: Sequence[float], index: int, label: str = "") -> Any:
@@ -263,16 +245,13 @@ def tick_label(value: float, unit: str) -> str:
     return units.ratio(value).replace("x", "×") if unit == "x" else units.quantity(value, unit)
 
 
-def positions(values: Sequence[Value], scale: str, of: Sequence[Value] | None = None) -> list[float]:
+def positions(values: Sequence[Value], scale: str) -> list[float]:
     """Where values stand on the x axis: numbers at themselves, categories side by side.
 
     >>> positions(("eager", "graph"), "category"), positions((1, 8), "log")
     ([0.0, 1.0], [1.0, 8.0])
     """
-    asked = values if of is None else of
-    if scale == "category":
-        return [float(list(values).index(value)) for value in asked]
-    return [float(value) for value in asked]
+    return [float(place if scale == "category" else value) for place, value in enumerate(values)]
 
 
 def ticked(values: Sequence[Value], scale: str, most: int = 10) -> list[Value]:

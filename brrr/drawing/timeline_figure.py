@@ -17,9 +17,10 @@ from matplotlib.patches import Patch, Rectangle
 from matplotlib.ticker import FuncFormatter, MaxNLocator, NullLocator
 
 from brrr.core import units
+from brrr.core.intervals import Interval, gaps
 from brrr.drawing import style
 from brrr.gpu import is_cpu, is_queue
-from brrr.tracing.spans import HOST_LANES, Interval, Kind, Span, gaps
+from brrr.tracing.spans import HOST_LANES, Kind, Span
 from brrr.tracing.timeline import Timeline, device_of, lane_title, verdict
 
 if TYPE_CHECKING:

@@ -1,7 +1,6 @@
 """Bias and ReLU in place, alone or fused, by PyCUDA: CUDA C++ on torch's tensors, context and stream, without a copy.
 
->>> bias_relu(y, b)    # doctest: +SKIP
-tensor([[0.0000, 1.2500]], device='cuda:0')
+>>> prepared("bias_relu", y, b)()    # doctest: +SKIP
 
 The kernels stand in `bias_relu.cu`; compiled once, they are kept on the disk. The same work in Triton is
 `brrr.kernels.fused.bias_relu`.
@@ -14,7 +13,7 @@ from typing import TYPE_CHECKING, Literal
 
 from brrr.core.errors import ArgumentError
 from brrr.gpu.launching import packed_launch, pycuda_function, pycuda_stream
-from brrr.kernels.alone import CudaFile, Example, alone
+from brrr.kernels.alone import CudaFile, Example, alone, giving
 from brrr.kernels.checks import check_on_gpu, check_shape, check_tensors
 
 if TYPE_CHECKING:
@@ -34,33 +33,13 @@ WIDEST = 2**30
 """Columns are counted in 32 bits."""
 
 
-def bias(y: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
-    """`y += b` in place, b added to each row; returns y.
-
-    y: (rows, width), b: (width,): float32 or bfloat16, contiguous, on one GPU; an empty y is left alone. ArgumentError
-    for any others. UnavailableError where there is no PyCUDA, or where torch's current stream is neither its default
-    one nor `pycuda_context.shared_stream`'s. The other two functions take and refuse the same.
-    """
-    prepared("bias", y, b)()
-    return y
-
-
-def relu(y: torch.Tensor) -> torch.Tensor:
-    """`y = max(y, 0)` in place; returns y."""
-    prepared("relu", y)()
-    return y
-
-
-def bias_relu(y: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
-    """`y = max(y + b, 0)` in place, in one kernel; returns y."""
-    prepared("bias_relu", y, b)()
-    return y
-
-
 def prepared(operation: Operation, y: torch.Tensor, b: torch.Tensor | None = None) -> Callable[[], None]:
-    """A function of no arguments that launches one of the three on torch's current stream as it is now.
+    """A function of no arguments that launches one of the three in place on torch's current stream as it is now.
 
-    Tensors and stream are checked once, here; the function must not outlive the tensors.
+    bias: `y += b`, b added to each row; relu: `y = max(y, 0)`; bias_relu: both in one kernel. y: (rows, width), b:
+    (width,): float32 or bfloat16, contiguous, on one GPU; an empty y is left alone. ArgumentError for any others.
+    UnavailableError where there is no PyCUDA, or where torch's current stream is neither its default one nor
+    `shared_stream`'s. Tensors and stream are checked once, here; the function must not outlive the tensors.
     """
     check(operation, y, b)
     rows, width = y.shape
@@ -130,7 +109,8 @@ def examples(device: str) -> Iterator[Example]:
 
     y, b = torch.randn(4096, 4096, device=device), torch.randn(4096, device=device)
     expected = (y.double() + b.double()).relu()
-    yield Example("bias and ReLU", 2.0 * y.numel(), 2.0 * y.nbytes, lambda: bias_relu(y, b), expected)
+    launch = giving(y, prepared("bias_relu", y, b))
+    yield Example("bias and ReLU", 2.0 * y.numel(), 2.0 * y.nbytes, launch, expected)
 
 
 if __name__ == "__main__":

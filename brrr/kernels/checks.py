@@ -1,4 +1,4 @@
-"""What kernels refuse: they look at addresses and sizes, and at nothing else."""
+"""What kernels refuse: they look at addresses and sizes, and at nothing else. A network's numbers are refused alike."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     import torch
 
 FLOATS = ("float32", "float16", "bfloat16")
+WORD = 16
+"""Bytes that a thread reads and writes at once."""
 
 
 def check_tensors(
@@ -28,7 +30,7 @@ def check_tensors(
     for name, tensor in tensors.items():
         if not isinstance(tensor, torch.Tensor) or str(tensor.dtype).removeprefix("torch.") not in types:
             given = tensor.dtype if isinstance(tensor, torch.Tensor) else type(tensor).__name__
-            raise ArgumentError(call, name, given, f"a tensor of {', '.join(types[:-1])} or {types[-1]}")
+            raise ArgumentError(call, name, given, f"a tensor of {' or '.join(types)}")
         if alike and tensor.dtype != tensors[first].dtype:
             raise ArgumentError(call, name, tensor.dtype, f"{tensors[first].dtype}, as {first}: all of one type")
         if not strided and not tensor.is_contiguous():
@@ -52,10 +54,12 @@ def check_on_gpu(call: str, tensors: Mapping[str, torch.Tensor], word: int = 1) 
             raise ArgumentError(call, name, hex(tensor.data_ptr()), f"an address that {word} divides", "Use .clone()")
 
 
-def check_repeat(call: str, repeat: int) -> None:
-    """ArgumentError for what is no number of turns in 32 bits."""
-    if isinstance(repeat, bool) or not isinstance(repeat, int) or not 0 <= repeat < 2**31:
-        raise ArgumentError(call, "repeat", repeat, "a whole number from 0 to 2^31 - 1")
+def check_launch(call: str, x: torch.Tensor, out: torch.Tensor, types: Sequence[str] = FLOATS) -> None:
+    """ArgumentError unless a kernel can go from `x` to `out` in words of 16 bytes: both of one type and size."""
+    check_tensors(call, {"x": x, "out": out}, types, alike=True)
+    check_on_gpu(call, {"x": x, "out": out}, WORD)
+    if x.numel() != out.numel() or not x.numel():
+        raise ArgumentError(call, "out", tuple(out.shape), f"as many elements as x, {x.numel()}, and one or more")
 
 
 def require_triton(call: str, x: torch.Tensor) -> None:

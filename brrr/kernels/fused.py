@@ -1,4 +1,4 @@
-"""Operators fused by hand in Triton: cos of cos, bias and ReLU, a chain of three, layer norm, softmax, two results.
+"""Operators fused by hand in Triton: a chain of three, bias and ReLU, layer norm, softmax.
 
 Each kernel reads its inputs once and writes its results once; whatever stands between stays in registers. Arithmetic is
 in float32 whatever the type of the inputs, and rounded once, at the end. A row of layer norm or softmax is held by one
@@ -52,29 +52,12 @@ def _stored(start, value, left, BLOCK: tl.constexpr, EVEN: tl.constexpr):
 
 
 @triton.jit
-def _cos_cos(x, y, count, BLOCK: tl.constexpr, EVEN: tl.constexpr):
-    """cos(cos(x))."""
-    # count may exceed 2^31: the block's start is 64 bits wide, an offset inside the block need not be
-    start = tl.program_id(0).to(tl.int64) * BLOCK
-    value = tl.cos(tl.cos(_loaded(x + start, count - start, BLOCK, EVEN)))
-    _stored(y + start, value, count - start, BLOCK, EVEN)
-
-
-@triton.jit
 def _chain(x, r, y, scale, count, BLOCK: tl.constexpr, EVEN: tl.constexpr):
     """relu(x * scale + r); a NaN stays one."""
+    # count may exceed 2^31: the block's start is 64 bits wide, an offset inside the block need not be
     start = tl.program_id(0).to(tl.int64) * BLOCK
     value = _loaded(x + start, count - start, BLOCK, EVEN) * scale + _loaded(r + start, count - start, BLOCK, EVEN)
     _stored(y + start, tl.where(value < 0.0, 0.0, value), count - start, BLOCK, EVEN)
-
-
-@triton.jit
-def _kept(x, between, y, count, BLOCK: tl.constexpr, EVEN: tl.constexpr):
-    """h = cos(x) and cos(h): the intermediate is a result too, so it is written."""
-    start = tl.program_id(0).to(tl.int64) * BLOCK
-    middle = tl.cos(_loaded(x + start, count - start, BLOCK, EVEN)).to(y.dtype.element_ty)
-    _stored(between + start, middle, count - start, BLOCK, EVEN)
-    _stored(y + start, tl.cos(middle.to(tl.float32)), count - start, BLOCK, EVEN)
 
 
 @triton.jit
@@ -122,36 +105,20 @@ def _softmax(x, y, rows, width, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
     tl.store(y + first * width + offsets, result.to(y.dtype.element_ty), mask=inside)
 
 
-def cos_cos(x: torch.Tensor) -> torch.Tensor:
-    """`x.cos().cos()` in one kernel.
+def scale_add_relu(x: torch.Tensor, scale: float, r: torch.Tensor) -> torch.Tensor:
+    """`relu(x * scale + r)` in one kernel; x and r of one shape and type.
 
-    >>> cos_cos(torch.zeros(2, device="cuda"))  # doctest: +SKIP
-    tensor([0.5403, 0.5403], device='cuda:0')
+    >>> scale_add_relu(torch.ones(2, device="cuda"), 0.5, torch.ones(2, device="cuda"))  # doctest: +SKIP
+    tensor([1.5000, 1.5000], device='cuda:0')
 
     x: float32, float16 or bfloat16, contiguous, of any shape. ArgumentError for anything else; UnavailableError for a
     CPU tensor outside Triton's interpreter. The other functions here refuse the same.
     """
-    _check("cos_cos", x=x)
-    y = torch.empty_like(x)
-    _along(_cos_cos, x, (x, y))
-    return y
-
-
-def scale_add_relu(x: torch.Tensor, scale: float, r: torch.Tensor) -> torch.Tensor:
-    """`relu(x * scale + r)` in one kernel; x and r of one shape and type."""
     _check("scale_add_relu", x=x, r=r)
     check_shape("scale_add_relu", "r", r, x.shape)
     y = torch.empty_like(x)
     _along(_chain, x, (x, r, y, float(scale)))
     return y
-
-
-def cos_kept(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """`h = x.cos()` and `h.cos()` in one kernel that writes both."""
-    _check("cos_kept", x=x)
-    between, y = torch.empty_like(x), torch.empty_like(x)
-    _along(_kept, x, (x, between, y))
-    return between, y
 
 
 def bias_relu(x: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
@@ -212,12 +179,11 @@ def _check(call: str, **tensors: torch.Tensor) -> None:
 
 
 def examples(device: str) -> Iterator[Example]:
-    """Each of the kernels on rows of 1024, but for those that differ from another one in their arithmetic only."""
+    """The kernels on rows of 1024, but for bias and ReLU."""
     x, r = (torch.randn(2**14 if is_gpu(device) else 4, 1024, device=device) for _ in range(2))
     w, b, exact, count = r[0].clone(), r[1].clone(), x.double(), float(x.numel())
     normed = torch.nn.functional.layer_norm(exact, (1024,), w.double(), b.double())
     chain = (exact * 0.5 + r.double()).relu()
-    yield Example("cos of cos", 2 * count, 2.0 * x.nbytes, partial(cos_cos, x), exact.cos().cos())
     yield Example("relu(x * s + r)", 3 * count, 3.0 * x.nbytes, partial(scale_add_relu, x, 0.5, r), chain)
     yield Example("layer norm", 8 * count, 2.0 * x.nbytes, partial(layer_norm, x, w, b), normed)
     yield Example("softmax", 4 * count, 2.0 * x.nbytes, partial(softmax, x), exact.softmax(-1))

@@ -17,15 +17,16 @@ import torch
 import triton
 import triton.language as tl
 
-from brrr.core.errors import ArgumentError
+from brrr.core.errors import whole
 from brrr.gpu import is_gpu
-from brrr.gpu.launching import pycuda_function, require_default_stream
 from brrr.gpu.nvrtc import F32, I32, I64, PTR, kernel
 from brrr.kernels.alone import CudaFile, Example, alone, giving
-from brrr.kernels.checks import check_on_gpu, check_repeat, check_shape, check_tensors, require_triton
+from brrr.kernels.checks import WORD, check_launch, check_shape, check_tensors, require_triton
 
 ROUND = 16
 """Steps between two turns of the loop: its own instructions then weigh little."""
+MOST = 2**31 - 1
+"""Steps are counted in 32 bits."""
 
 BLOCK_BYTES, WARPS = 4096, 4
 """A program's share: each of its 128 threads loads 16 bytes twice."""
@@ -73,17 +74,17 @@ def repeat_multiply(
 
 
 def _check(x: torch.Tensor, out: torch.Tensor, repeat: int) -> None:
-    check_repeat("repeat_multiply", repeat)
+    whole("repeat_multiply", "repeat", repeat, 0, MOST)
     check_tensors("repeat_multiply", {"x": x, "out": out}, alike=True)
     check_shape("repeat_multiply", "out", out, x.shape)
     require_triton("repeat_multiply", x)
 
 
 # ---------------------------------------------------------------------------------------------------------------------
-# The kernels of `repeat.cu` launched in two ways: by NVIDIA's cuda-bindings and by PyCUDA's prepared call.
+# The kernels of `repeat.cu`, launched by NVIDIA's cuda-bindings.
 
 SOURCE = "kernels/repeat.cu"
-THREADS, WORD, WORDS = 256, 16, 2
+THREADS, WORDS = 256, 2
 """Threads a block, and what each loads: two words of 16 bytes."""
 
 Launch = Callable[[], None]
@@ -98,21 +99,12 @@ def by_bindings(x: torch.Tensor, out: torch.Tensor, repeat: int, factor: float, 
     Both are contiguous tensors of one type (float32, float16 or bfloat16) and size on the same GPU, at addresses that
     16 divides; ArgumentError for any others, checked once, here.
     """
-    _check_launch(x, out, repeat)
+    whole("repeat", "repeat", repeat, 0, MOST)
+    check_launch("repeat", x, out)
     run = kernel(SOURCE, kernel_name(x, addend), x.device.index)
     grid, block = (blocks(x.numel(), x.element_size()), 1, 1), (THREADS, 1, 1)
     ends = (x.data_ptr(), PTR), (out.data_ptr(), PTR), (x.numel(), I64)
     return lambda: run(grid, block, *ends, (repeat, I32), (factor, F32), (addend or 0.0, F32))
-
-
-def by_pycuda(x: torch.Tensor, out: torch.Tensor, repeat: int, factor: float, addend: float | None = None) -> Launch:
-    """The same by PyCUDA; UnavailableError where it is not, or where another stream than torch's default is current."""
-    _check_launch(x, out, repeat)
-    require_default_stream()
-    call = pycuda_function(SOURCE, kernel_name(x, addend), "PPqiff", x.device.index).prepared_call
-    grid, block = (blocks(x.numel(), x.element_size()), 1), (THREADS, 1, 1)
-    source, target, count = x.data_ptr(), out.data_ptr(), x.numel()
-    return lambda: call(grid, block, source, target, count, repeat, factor, addend or 0.0)
 
 
 def kernel_name(x: torch.Tensor, addend: float | None) -> str:
@@ -130,15 +122,6 @@ def blocks(count: int, itemsize: int) -> int:
     return -(-words // (THREADS * WORDS))
 
 
-def _check_launch(x: torch.Tensor, out: torch.Tensor, repeat: int) -> None:
-    """ArgumentError for what the kernels cannot take."""
-    check_repeat("repeat", repeat)
-    check_tensors("repeat", {"x": x, "out": out}, alike=True)
-    check_on_gpu("repeat", {"x": x, "out": out}, WORD)
-    if x.numel() != out.numel() or not x.numel():
-        raise ArgumentError("repeat", "out", tuple(out.shape), f"as many elements as x, {x.numel()}, and one or more")
-
-
 # ---------------------------------------------------------------------------------------------------------------------
 # By itself: `python -m brrr.kernels.repeat`.
 
@@ -152,9 +135,9 @@ def examples(device: str) -> Iterator[Example]:
         expected = expected * factor + addend
     yield Example("Triton", 2.0 * steps * x.numel(), 2.0 * x.nbytes,
                   lambda: repeat_multiply(x, steps, factor, addend, out), expected)  # fmt: skip
-    for name, made in (("PyCUDA", by_pycuda), ("cuda-bindings", by_bindings)) if on_gpu else ():
-        launch = giving(out, made(x, out, steps, factor, addend))
-        yield Example(name, 2.0 * steps * x.numel(), 2.0 * x.nbytes, launch, expected)
+    if on_gpu:
+        launch = giving(out, by_bindings(x, out, steps, factor, addend))
+        yield Example("CUDA C++", 2.0 * steps * x.numel(), 2.0 * x.nbytes, launch, expected)
 
 
 if __name__ == "__main__":

@@ -12,14 +12,15 @@ from brrr.core import units
 from brrr.core.errors import ArgumentError, BrrrError, UnavailableError
 from brrr.core.measurement import Processor
 from brrr.gpu import tensors_on
-from brrr.networks.implementations import IMPLEMENTATIONS, Prepared
+from brrr.networks.implementations import IMPLEMENTATIONS
 from brrr.networks.network import Network, Weights
+from brrr.networks.prepared import Prepared
 
 BUDGET_S = 0.05
 """How long each candidate is measured."""
 
 
-class Best:
+class Best(Prepared):
     """The textbook network in its fastest implementation, ready to be called.
 
     `implementation` is the name, and `why` says why it was chosen. `run()` uses the current `weights.x`; a call with an
@@ -28,9 +29,9 @@ class Best:
     """
 
     def __init__(self, weights: Weights, implementation: str, why: str, prepared: Prepared) -> None:
+        super().__init__(*prepared.taken_over())
         self.network, self.weights = weights.network, weights
         self.implementation, self.why = implementation, why
-        self._prepared, self.run = prepared, prepared.run
 
     def __call__(self, x: torch.Tensor) -> torch.Tensor:
         """The network's result for x, of shape (batch, hidden); ArgumentError for another shape, type or device."""
@@ -44,17 +45,6 @@ class Best:
             mine.copy_(x)
         result: torch.Tensor = self.run()
         return result
-
-    def close(self) -> None:
-        """Free its memory; later calls are refused."""
-        self._prepared.close()
-        self.run = self._prepared.run
-
-    def __enter__(self) -> Best:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def __repr__(self) -> str:
         return f"Best({self.network}: {self.implementation}; {self.why})"
@@ -166,7 +156,7 @@ def _fastest(names: list[str], weights: Weights) -> Best:
         if not made:
             raise UnavailableError(f"best: no way of running {weights.network} works here. {' '.join(complaints)}")
         name, why = _measured(made, weights.device) if len(made) > 1 else (*made, "the only way here")
-        return Best(weights, name, why, made[name].handed_on())
+        return Best(weights, name, why, made[name])
 
 
 def _measured(made: Mapping[str, Prepared], device: torch.device) -> tuple[str, str]:

@@ -4,60 +4,43 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from importlib import import_module
 from typing import Any
 
 import torch
 
-from brrr.networks.implementations import Prepared
+from brrr.core.callables import giving
+from brrr.core.errors import UnavailableError
 from brrr.networks.network import Weights
-from brrr.networks.network_time import layer_way
-from brrr.networks.torch_implementations import Run, buffers, captured, in_precision
+from brrr.networks.network_time import gains, layer_way
+from brrr.networks.torch_implementations import Run, buffers, in_precision
 from brrr.strassen.chain_run import ChainRun
 from brrr.strassen.execution import prepare_right, run_all
 from brrr.strassen.layers import Layer
 from brrr.strassen.operands import Right
 
 
-def pycuda(weights: Weights) -> Prepared:
+def pycuda(weights: Weights) -> Run:
     """Three launches a layer: cuBLAS, the bias, ReLU; each is prepared, its buffers made once."""
-    return Prepared(in_order(pycuda_steps(weights, fused=False), weights))
+    return in_order(pycuda_steps(weights, fused=False), weights)
 
 
-def pycuda_fused(weights: Weights) -> Prepared:
+def pycuda_fused(weights: Weights) -> Run:
     """Two launches a layer: cuBLAS, then bias and ReLU in one kernel."""
-    return Prepared(in_order(pycuda_steps(weights, fused=True), weights))
+    return in_order(pycuda_steps(weights, fused=True), weights)
 
 
-def pycuda_graph(weights: Weights) -> Prepared:
-    """Bias and ReLU in one kernel, and the whole as a CUDA Graph, captured on a stream that PyCUDA can use too."""
-    from brrr.gpu.launching import shared_stream
-
-    stream = shared_stream(weights.x.device.index).torch
-    stream.wait_stream(torch.cuda.current_stream())
-    with torch.cuda.stream(stream):
-        run = in_order(pycuda_steps(weights, fused=True), weights)
-    return captured(run, weights, stream)
-
-
-def triton(weights: Weights) -> Prepared:
+def triton(weights: Weights) -> Run:
     """One launch a layer: the product with bias and ReLU in it; its tiles are chosen by trying."""
-    return Prepared(in_order(triton_steps(weights), weights))
+    return in_order(triton_steps(weights), weights)
 
 
-def triton_graph(weights: Weights) -> Prepared:
-    """The same as one CUDA Graph."""
-    return captured(in_order(triton_steps(weights), weights), weights)
+def megakernel(weights: Weights) -> Run:
+    """One launch for the whole network, from x into a buffer of its own."""
+    from brrr.kernels.megakernel.megakernel import Megakernel
 
-
-def megakernel(weights: Weights) -> Prepared:
-    """One launch for the whole network."""
-    return Prepared(megakernel_call(weights))
-
-
-def megakernel_graph(weights: Weights) -> Prepared:
-    """The same as a CUDA Graph of one kernel."""
-    return captured(megakernel_call(weights), weights)
+    out = torch.empty_like(weights.x)
+    kernel = Megakernel(weights.weights, weights.biases, weights.network.batch)
+    return giving(out, kernel.prepare(weights.x, out), (kernel, weights))
 
 
 Steps = tuple[list[Callable[[], Any]], list[torch.Tensor]]
@@ -107,42 +90,24 @@ def in_order(made: Steps, weights: Weights) -> Run:
     return run
 
 
-def megakernel_call(weights: Weights) -> Run:
-    """The megakernel on these weights, from x into a buffer of its own."""
-    out = torch.empty_like(weights.x)
-    made = import_module("brrr.kernels.megakernel.megakernel").Megakernel
-    kernel = made(weights.weights, weights.biases, weights.network.batch)
-    launch = kernel.prepare(weights.x, out)
-
-    def run(kept: tuple[object, ...] = (kernel, weights)) -> torch.Tensor:
-        launch()
-        return out
-
-    return run
-
-
 # ---------------------------------------------------------------------------------------------------------------------
 # The ways by Strassen products, the additions between two layers in one pass with bias and ReLU.
 
 
-def strassen(weights: Weights) -> Prepared:
+def strassen(weights: Weights) -> Run:
     """Products of the type's own, one launch for them and one for all additions between two layers."""
-    return Prepared(in_precision(launches(weights, "strassen"), weights))
+    return _where_it_gains(weights, "strassen")
 
 
-def strassen_graph(weights: Weights) -> Prepared:
-    """The same as one CUDA Graph."""
-    return captured_launches(weights, "strassen")
-
-
-def accurate(weights: Weights) -> Prepared:
+def accurate(weights: Weights) -> Run:
     """Split products, as exact as float32's, with levels outside where they pay."""
-    return Prepared(in_precision(launches(weights, "strassen-accurate"), weights))
+    return _where_it_gains(weights, "strassen-accurate")
 
 
-def accurate_graph(weights: Weights) -> Prepared:
-    """The same as one CUDA Graph."""
-    return captured_launches(weights, "strassen-accurate")
+def _where_it_gains(weights: Weights, way: str) -> Run:
+    if reason := gains(way, weights.network):
+        raise UnavailableError(f"{way}: {reason}")
+    return in_precision(launches(weights, way), weights)
 
 
 def launches(weights: Weights, way: str) -> Run:
@@ -156,27 +121,6 @@ def launches(weights: Weights, way: str) -> Run:
         run = ChainRun(chain, [chosen] * network.layers, rights, x)
         out = torch.empty_like(x)
         steps = run.steps(x, out)
-    made = partial(_run, steps, out, (run, weights))
+    made = giving(out, torch.inference_mode()(partial(run_all, steps)), (run, weights))
     made()  # libraries load, and kernels compile, now and not in a measurement
     return made
-
-
-def captured_launches(weights: Weights, way: str) -> Prepared:
-    """As a CUDA Graph, captured on a stream that PyCUDA can use too where it is here."""
-    from brrr.core.errors import UnavailableError
-    from brrr.gpu.launching import shared_stream
-
-    try:
-        stream = shared_stream(weights.x.device.index).torch
-    except UnavailableError:
-        stream = torch.cuda.Stream(weights.x.device)
-    stream.wait_stream(torch.cuda.current_stream())
-    with torch.cuda.stream(stream):
-        run = launches(weights, way)
-    return captured(run, weights, stream)
-
-
-def _run(steps: list[Callable[[], Any]], out: torch.Tensor, kept: tuple[object, ...]) -> torch.Tensor:
-    with torch.inference_mode():
-        run_all(steps)
-    return out

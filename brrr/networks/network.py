@@ -6,8 +6,9 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from brrr.core.errors import ArgumentError, DeviceMemoryError
+from brrr.core.errors import ArgumentError, DeviceMemoryError, whole
 from brrr.counting.cost import Cost, Form, Matmul, OperatorCost
+from brrr.kernels.checks import check_shape, check_tensors
 from brrr.roofline.device_model import Where, model_of
 from brrr.roofline.peaks import short
 
@@ -38,9 +39,7 @@ class Network:
 
     def __post_init__(self) -> None:
         for name in ("layers", "batch", "hidden"):
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= LARGEST:
-                raise ArgumentError("Network", name, value, f"a whole number from 1 to {LARGEST}")
+            whole("Network", name, getattr(self, name), most=LARGEST)
         object.__setattr__(self, "dtype", str(self.dtype).removeprefix("torch."))
         if self.dtype not in ITEMSIZES:
             raise ArgumentError("Network", "dtype", self.dtype, f"one of {', '.join(ITEMSIZES)}")
@@ -176,12 +175,13 @@ class Weights:
         for name, tensors in (("weights", self.weights), ("biases", self.biases)):
             if len(tensors) != network.layers:
                 raise ArgumentError("Weights", name, f"{len(tensors)} tensors", f"{network.layers}, one for each layer")
-        square, row = (network.hidden, network.hidden), (network.hidden,)
-        for each in self.weights:
-            self._check("weights", each, square)
-        for each in self.biases:
-            self._check("biases", each, row)
-        self._check("x", self.x, (network.batch, network.hidden))
+        n = network.hidden
+        for name, tensors, shape in (
+            ("x", [self.x], (network.batch, n)), ("weights", self.weights, (n, n)), ("biases", self.biases, (n,)),
+        ):  # fmt: skip
+            for each in tensors:
+                check_tensors("Weights", {"x": self.x, name: each}, (network.dtype,))
+                check_shape("Weights", name, each, shape)
 
     @classmethod
     def random(cls, network: Network, device: str | torch.device, seed: int | None = None) -> Weights:
@@ -241,15 +241,3 @@ class Weights:
         if self.network.tf32:
             return max(TOLERANCES["tf32"], TF32_LAYER * layers)
         return TOLERANCES[self.network.dtype] * max(1.0, math.sqrt(layers / 8))
-
-    def _check(self, name: str, tensor: object, shape: tuple[int, ...]) -> None:
-        import torch
-
-        if not isinstance(tensor, torch.Tensor):
-            raise ArgumentError("Weights", name, type(tensor).__name__, "tensors")
-        kind = getattr(torch, self.network.dtype)
-        if tensor.shape != shape or tensor.dtype != kind:
-            raise ArgumentError("Weights", name, f"{tensor.dtype} {tuple(tensor.shape)}", f"{kind} of shape {shape}")
-        if tensor.device != self.x.device or not tensor.is_contiguous():
-            found = f"strides {tensor.stride()} on {tensor.device}"
-            raise ArgumentError("Weights", name, found, f"contiguous, on {self.x.device}", "Use .contiguous()")

@@ -69,7 +69,13 @@ def layer_way(network: Network, implementation: str, device: Where) -> Implement
 
 
 def gains(implementation: str, network: Network) -> str | None:
-    """Why Strassen's levels, or split products, are no gain for this network on this GPU; None where they are one."""
+    """Why Strassen's levels, or split products, are no gain for this network on this GPU; None where they are one.
+
+    >>> gains("strassen-accurate", Network(1, 2, 64, "bfloat16"))
+    'float32 only, and this is bfloat16'
+    """
+    if implementation == "strassen-accurate" and (network.dtype != "float32" or network.tf32):
+        return f"float32 only, and this is {'TF32' if network.tf32 else network.dtype}"
     chosen = layer_way(network, implementation, GPU)
     if chosen.classical and chosen.inner == PLAIN[network.dtype] and not network.tf32:
         return "no product of this size is predicted to gain by it"

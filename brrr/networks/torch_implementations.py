@@ -1,4 +1,4 @@
-"""The ways that need nothing but torch: eager, scripted, compiled, captured, and cuBLASLt's epilogue."""
+"""The ways that need nothing but torch: eager, scripted, compiled, and cuBLASLt's epilogue."""
 
 import io
 import types
@@ -13,20 +13,19 @@ from torch import nn
 from brrr.core.errors import UnavailableError
 from brrr.core.private import keep_compiled_code_private
 from brrr.gpu.precision import float32_products, in_full_precision
-from brrr.networks.implementations import Prepared
 from brrr.networks.network import Weights
 
 Run = Callable[[], torch.Tensor]
 """The network's call: it returns the output."""
 
 
-def module(weights: Weights) -> Prepared:
+def module(weights: Weights) -> Run:
     """The network as everybody writes it; no parameter wants a gradient."""
     network, x = sequential(weights), weights.x
-    return eager(lambda: network(x), weights)
+    return in_precision(lambda: network(x), weights)
 
 
-def functional(weights: Weights) -> Prepared:
+def functional(weights: Weights) -> Run:
     """The same operators without modules."""
     layers, x = list(zip(weights.weights, weights.biases, strict=True)), weights.x
 
@@ -36,10 +35,10 @@ def functional(weights: Weights) -> Prepared:
             y = torch.relu_(nn.functional.linear(y, w, b))
         return y
 
-    return eager(run, weights)
+    return in_precision(run, weights)
 
 
-def inference(weights: Weights) -> Prepared:
+def inference(weights: Weights) -> Run:
     """The module in `inference_mode`, entered once a call."""
     network, x = sequential(weights), weights.x
 
@@ -48,10 +47,10 @@ def inference(weights: Weights) -> Prepared:
             result: torch.Tensor = network(x)
         return result
 
-    return eager(run, weights)
+    return in_precision(run, weights)
 
 
-def script(weights: Weights) -> Prepared:
+def script(weights: Weights) -> Run:
     """The module as TorchScript; its first calls, in which it looks for what to fuse, are made here."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # that it is on its way out; it is still what the source tried
@@ -60,44 +59,28 @@ def script(weights: Weights) -> Prepared:
         except Exception as error:
             raise refused("TorchScript", error) from error
     x = weights.x
-    prepared = eager(lambda: scripted(x), weights)
+    run = in_precision(lambda: scripted(x), weights)
     for _ in range(3):
-        prepared.run()
-    return prepared
+        run()
+    return run
 
 
-def compiled(weights: Weights) -> Prepared:
+def compiled(weights: Weights) -> Run:
     """torch.compile as it comes."""
     return _compiled(weights, "default")
 
 
-def max_autotune(weights: Weights) -> Prepared:
+def max_autotune(weights: Weights) -> Run:
     """torch.compile with a search for the best kernels, in CUDA Graphs of its own; building it takes a minute."""
     return _compiled(weights, "max-autotune")
 
 
-def graph(weights: Weights) -> Prepared:
-    """The module as one CUDA Graph."""
-    network, x = sequential(weights), weights.x
-    return captured(torch.inference_mode()(lambda: network(x)), weights)
-
-
-def epilogue(weights: Weights) -> Prepared:
-    """A call a layer: cuBLASLt adds the bias and takes ReLU before it writes the product.
+def epilogue(weights: Weights) -> Run:
+    """A call a layer, from one of two buffers to the other: cuBLASLt adds the bias and takes ReLU in the product.
 
     By torch's own binding, `_addmm_activation`, and not through nvmath-python: it keeps handle, workspace and the
     choice of algorithm, works where nvmath-python is missing, and where cuBLASLt refuses it takes two kernels instead.
     """
-    return eager(layer_calls(weights), weights)
-
-
-def epilogue_graph(weights: Weights) -> Prepared:
-    """The same as one CUDA Graph."""
-    return captured(layer_calls(weights), weights)
-
-
-def layer_calls(weights: Weights) -> Run:
-    """All layers by `_addmm_activation`, from one of two buffers to the other."""
     steps = [
         (b, source, w.t(), target)
         for w, b, source, target in zip(weights.weights, weights.biases, *buffers(weights), strict=True)
@@ -108,7 +91,7 @@ def layer_calls(weights: Weights) -> Run:
             torch._addmm_activation(b, source, w, out=target)
         return steps[-1][3]
 
-    return run
+    return in_precision(run, weights)
 
 
 def buffers(weights: Weights) -> tuple[list[torch.Tensor], list[torch.Tensor]]:
@@ -128,28 +111,6 @@ def sequential(weights: Weights) -> nn.Sequential:
     return nn.Sequential(*layers).eval()
 
 
-def eager(run: Run, weights: Weights, release: Callable[[], None] | None = None) -> Prepared:
-    """A run with torch's products in the network's precision, whatever torch is set to."""
-    exact = in_precision(run, weights)
-    return Prepared(exact) if release is None else Prepared(exact, release)
-
-
-def captured(run: Run, weights: Weights, stream: Any = None) -> Prepared:
-    """A run as a CUDA Graph, whose memory goes back when it is closed."""
-    from brrr.running.graphs import capture
-
-    with float32_products(weights.network.tf32):
-        held = capture(run, stream=stream)
-
-    def release() -> None:
-        torch.cuda.synchronize(weights.device)  # a replay may be under way, and its memory is about to go
-        held.graph.reset()
-        held.output = None
-
-    # The graph knows addresses only: the run holds the tensors that lie there.
-    return Prepared(lambda replay=held.replay, kept=(run, weights): replay(), release)  # type: ignore[misc]
-
-
 def in_precision(run: Run, weights: Weights) -> Run:
     """The run itself where torch multiplies so anyway, else one that asks for it and puts the setting back."""
     tf32 = weights.network.tf32
@@ -163,7 +124,7 @@ def in_precision(run: Run, weights: Weights) -> Run:
     return asking
 
 
-def _compiled(weights: Weights, mode: str) -> Prepared:
+def _compiled(weights: Weights, mode: str) -> Run:
     network, x = sequential(weights), weights.x
 
     def forward(given: torch.Tensor) -> torch.Tensor:
@@ -183,7 +144,7 @@ def _compiled(weights: Weights, mode: str) -> Prepared:
         raise
     except Exception as error:
         raise refused("torch.compile", error) from error
-    return eager(lambda: call(x), weights)  # what was compiled goes with its function
+    return in_precision(lambda: call(x), weights)  # what was compiled goes with its function
 
 
 def with_own_code(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from brrr.core.callables import require_callable
-from brrr.core.errors import ArgumentError, CaptureError, UnavailableError
+from brrr.core.errors import ArgumentError, CaptureError, UnavailableError, whole
 
 if TYPE_CHECKING:
     import torch
@@ -186,8 +186,7 @@ def _refusal(fn: Callable[..., Any], error: Exception) -> CaptureError:
 
 def _check_arguments(fn: object, inputs: tuple[Any, ...], warmup: object) -> None:
     require_callable("capture", "fn", fn, "a function of the inputs")
-    if isinstance(warmup, bool) or not isinstance(warmup, int) or warmup < 1:
-        raise ArgumentError("capture", "warmup", warmup, "a whole number of calls, at least 1")
+    whole("capture", "warmup", warmup)
     for place, each in enumerate(inputs):
         if getattr(each, "is_cuda", None) is not True:
             what = f"a tensor on {each.device}" if hasattr(each, "device") else type(each).__name__

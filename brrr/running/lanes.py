@@ -8,19 +8,25 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any
 
 from brrr.timing.cpu_queue import CpuQueue, Ticket
 
 
-class Lane(Protocol):
-    """Work that is issued to a lane runs in order; an event of another lane can hold it back, never the host."""
+class Lane:
+    """Work that is issued to a lane runs in order; an event of another lane can hold it back, never the host.
+
+    This one has no queue at all: everything runs when it is issued, and nothing is ever pending. It is what a machine
+    without a GPU falls back to.
+    """
 
     def run(self, call: Callable[..., Any], *args: Any) -> None:
         """Issue `call(*args)`."""
+        call(*args)
 
     def copy(self, target: Any, source: Any) -> None:
         """Issue a copy between two tensors of one shape."""
+        host_copy(target, source)
 
     def event(self) -> Any:
         """A new event; it holds nothing back until it is recorded."""
@@ -38,8 +44,8 @@ class Lane(Protocol):
         """Give back what the lane holds; what is issued still runs."""
 
 
-class CudaLane:
-    """A CUDA stream of torch's, beside the current one."""
+class CudaLane(Lane):
+    """A CUDA stream of torch's, beside the current one; it comes from a pool and goes back by itself."""
 
     def __init__(self) -> None:
         import torch
@@ -73,9 +79,6 @@ class CudaLane:
         """Wait for the stream."""
         self.stream.synchronize()
 
-    def close(self) -> None:
-        """A stream is torch's: it comes from a pool and goes back by itself."""
-
 
 class ThreadEvent:
     """An event between worker threads; recording it again replaces what it stands for, as with CUDA's."""
@@ -84,7 +87,7 @@ class ThreadEvent:
         self.reached: threading.Event | None = None
 
 
-class ThreadLane(CpuQueue):
+class ThreadLane(CpuQueue, Lane):
     """A worker thread with a queue, the CPU queue's stream.
 
     >>> lane, other = ThreadLane(), ThreadLane()
@@ -142,33 +145,6 @@ class ThreadLane(CpuQueue):
         until = time.perf_counter() + source.nbytes / self.link_bytes_per_s
         host_copy(target, source)
         time.sleep(max(0.0, until - time.perf_counter()))
-
-
-class PlainLane:
-    """No queue at all: everything runs when it is issued. What a machine without a GPU falls back to."""
-
-    def run(self, call: Callable[..., Any], *args: Any) -> None:
-        """Call now."""
-        call(*args)
-
-    def copy(self, target: Any, source: Any) -> None:
-        """Copy now."""
-        host_copy(target, source)
-
-    def event(self) -> None:
-        """Nothing is ever pending."""
-
-    def record(self, event: None) -> None:
-        """Nothing is ever pending."""
-
-    def wait(self, event: None) -> None:
-        """Nothing is ever pending."""
-
-    def synchronize(self) -> None:
-        """Nothing is ever pending."""
-
-    def close(self) -> None:
-        """There is nothing to give back."""
 
 
 def host_copy(target: Any, source: Any) -> None:

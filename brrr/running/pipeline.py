@@ -16,10 +16,10 @@ from typing import Any, get_args
 
 from brrr.core import units
 from brrr.core.callables import require_callable
-from brrr.core.errors import ArgumentError, DeviceMemoryError, UnavailableError, extras
+from brrr.core.errors import ArgumentError, DeviceMemoryError, UnavailableError, extras, whole
 from brrr.core.measurement import DeviceKind
 from brrr.gpu import GPU, free_bytes, is_cpu, is_gpu, tensors_on
-from brrr.running.lanes import CudaLane, Lane, PlainLane, ThreadLane
+from brrr.running.lanes import CudaLane, Lane, ThreadLane
 
 BUFFERS = 3
 """One for each lane to work in. On an H200 with balanced lanes two gave 1.9x over serial, three 2.7x, more no more."""
@@ -99,12 +99,13 @@ class Pipeline:
     ) -> None:
         import torch
 
-        self.compute, self.elements, self.dtype = compute, whole("elements", elements), dtype or torch.float32
+        self.compute, self.dtype = compute, dtype or torch.float32
+        self.elements = whole("Pipeline", "elements", elements)
         self.device = _device(device)
         self.pinned = pinned and is_gpu(self.device)
         self.chunk_elements = chunk_elements(self.elements, chunks, self.dtype.itemsize)
         self.chunks = math.ceil(self.elements / self.chunk_elements)
-        self.buffers = whole("buffers", buffers)
+        self.buffers = whole("Pipeline", "buffers", buffers)
         require_callable("Pipeline", "compute", compute, "a function that changes a chunk in place")
         self.upload, self.work, self.download = self.lanes = lanes or _lanes(self.device)
         self._slots = [self._slot(buffer) for buffer in self._allocated()]
@@ -235,7 +236,7 @@ def host_array(elements: int, dtype: Any = None, *, pinned: bool = True) -> Any:
     """
     import torch
 
-    count = whole("elements", elements, "host_array")
+    count = whole("host_array", "elements", elements)
     try:
         return torch.empty(count, dtype=dtype or torch.float32, pin_memory=pinned)
     except RuntimeError as error:
@@ -258,7 +259,7 @@ def _device(device: DeviceKind | None) -> DeviceKind:
 
 
 def _lanes(device: DeviceKind) -> tuple[Lane, Lane, Lane]:
-    kind: Callable[[], Lane] = {GPU: CudaLane, "cpu-queue": ThreadLane, "cpu": PlainLane}[device]
+    kind: Callable[[], Lane] = {GPU: CudaLane, "cpu-queue": ThreadLane, "cpu": Lane}[device]
     return kind(), kind(), kind()
 
 
@@ -295,7 +296,7 @@ def chunk_elements(elements: int, chunks: int | None, itemsize: int) -> int:
     >>> chunk_elements(10, 4, 4), chunk_elements(2**26, None, 4)
     (3, 4194304)
     """
-    if chunks is not None and whole("chunks", chunks) > elements:
+    if chunks is not None and whole("Pipeline", "chunks", chunks) > elements:
         raise ArgumentError("Pipeline", "chunks", chunks, f"at most one for each of the {elements} elements")
     count = chunks or default_chunks(elements * itemsize)
     size = math.ceil(elements / count)
@@ -310,14 +311,3 @@ def default_chunks(nbytes: int) -> int:
     """
     by_size = math.ceil(nbytes / CHUNK_BYTES)
     return max(by_size, min(FEWEST_CHUNKS, nbytes // SMALLEST_CHUNK_BYTES), 1)
-
-
-def whole(name: str, value: Any, call: str = "Pipeline") -> int:
-    """A count that an argument gives; ArgumentError unless it is a whole number of at least 1.
-
-    >>> whole("buffers", 3)
-    3
-    """
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise ArgumentError(call, name, value, "a whole number, at least 1")
-    return value

@@ -26,7 +26,7 @@ class Inputs:
 class Event:
     """One event: `thread` of the host, or `stream` and `device`; `correlation` joins a runtime call with its work.
 
-    linked: the operator around what the device did, where a session tells. blocks: thread blocks of a kernel's grid, 0
+    linked: the operator around what the device did, by its own correlation. blocks: thread blocks of a kernel's grid, 0
     where nobody tells; nbytes: of a copy.
     """
 

@@ -1,7 +1,4 @@
-"""What torch's profiler recorded, as plain values: the one place that knows its event classes.
-
-The names asked of an event differ a little between versions of torch; what one lacks is worked out from the name.
-"""
+"""From the events of torch's profiler to the spans of a timeline: lanes, calls, and which launch caused what."""
 
 from __future__ import annotations
 
@@ -11,47 +8,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar, cast
 
-from brrr.tracing.events import Event, Sort, waits, work_sort
+from brrr.tracing.events import Event, waits
 from brrr.tracing.spans import LAUNCH, OPERATOR, PYTHON, Kind, Span
 
-_RUNTIME = re.compile(r"(?:cuda|cu|hip)[A-Z]\w*")
 _OPERATOR = re.compile(r"\w+::")
-_SYNC = re.compile(r"(?:Context|Stream|Event) (?:Sync|Wait)")
-
-
 E = TypeVar("E", bound=Any)
 """Whatever has a thread, a start and an end."""
-
-
-def events_of(results: Any) -> list[Event]:
-    """All events of torch's `kineto_results`."""
-    return [_event(event) for event in results.events()]
-
-
-def _event(event: Any) -> Event:
-    start = event.start_ns()
-    return Event(
-        name=event.name(), sort=_sort(event), start_ns=start, end_ns=start + event.duration_ns(),
-        thread=event.start_thread_id(), device=event.device_index(), stream=event.device_resource_id(),
-        correlation=event.correlation_id(), linked=event.linked_correlation_id(),
-    )  # fmt: skip
-
-
-def _sort(event: Any) -> Sort:
-    """What kind of event this is: by the profiler's own word where there is one, else by its name."""
-    name, activity = event.name(), _asked(event, "activity_type", "")
-    if _asked(event, "is_user_annotation", False) or "user_annotation" in activity:
-        return "annotation"  # a span of the user's, which the profiler draws on the device too: no work in itself
-    if event.device_type().name != "CPU":
-        return "other" if _SYNC.match(name) or "sync" in activity else work_sort(name)
-    if activity in ("cuda_runtime", "cuda_driver") or _RUNTIME.fullmatch(name):
-        return "runtime"
-    return "operator" if activity in ("cpu_op", "") else "other"
-
-
-def _asked(event: Any, method: str, default: Any) -> Any:
-    found = getattr(event, method, None)
-    return default if found is None else found()
 
 
 def is_operator(name: str) -> bool:
@@ -91,9 +53,6 @@ def outermost(events: Iterable[E]) -> list[E]:
             until[event.thread] = event.end_ns
     return found
 
-
-# ---------------------------------------------------------------------------------------------------------------------
-# From the profiler's events to the spans of a timeline: lanes, calls, and which launch caused what.
 
 LOOP, CALL = "brrr_loop", "brrr_call"
 """The names of the spans that the tracer puts around the loop and around each of its calls."""

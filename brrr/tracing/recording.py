@@ -6,6 +6,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, cast
 
 from brrr.core.errors import ArgumentError, UnavailableError
@@ -13,8 +14,9 @@ from brrr.gpu import GPU
 from brrr.timing.activity import ATTEMPTS, SETTLE_S, detaching_cupti, no_other_session, one_cycle
 from brrr.timing.cpu_queue import CpuQueue, Ticket
 from brrr.tracing.events import Event
-from brrr.tracing.kineto import CALL, LOOP, LoopTimes, events_of, settled, spans_of
+from brrr.tracing.kineto import CALL, LOOP, LoopTimes, settled, spans_of
 from brrr.tracing.spans import LAUNCH, PYTHON, Kind, Span
+from brrr.tracing.trace_file import Trace, read_trace
 
 INSTEAD = {
     "trace": "Recorded timelines can be looked at without a profiler.",
@@ -62,7 +64,15 @@ def recorded_loop(
         fn()  # the profiler's own first steps are slow, and stay out of the loop with this call
         wait()
         seconds = _marked_loop(fn, wait, calls)
-    return events_of(made.profiler.kineto_results), seconds
+    return list(recorded(made).events), seconds
+
+
+def recorded(made: Any) -> Trace:
+    """What a session of the profiler recorded, by the file that torch writes of it: one reader for both."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "trace.json"
+        made.export_chrome_trace(str(path))
+        return read_trace(path)
 
 
 @contextmanager

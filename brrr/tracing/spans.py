@@ -1,14 +1,12 @@
-"""Spans of time in whole nanoseconds: their union, the gaps, where several run together; their file for Perfetto."""
+"""Spans of time in whole nanoseconds, and their file for Perfetto."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Literal, get_args
 
-from brrr.core.files import require_writable, write_atomically
+from brrr.core.intervals import Interval
 
 PYTHON, OPERATOR, LAUNCH, WORKER = "python", "operator", "launch", "worker"
 HOST_LANES = (PYTHON, OPERATOR, LAUNCH)
@@ -46,78 +44,12 @@ class Span:
         return (self.start_ns, self.end_ns)
 
 
-Interval = tuple[int, int]
-
-
-def union(intervals: Iterable[Interval]) -> list[Interval]:
-    """The intervals merged where they touch or overlap, in order.
-
-    >>> union([(5, 12), (0, 10), (20, 21)])
-    [(0, 12), (20, 21)]
-    """
-    merged: list[Interval] = []
-    for start, end in sorted(intervals):
-        if merged and start <= merged[-1][1]:
-            merged[-1] = (merged[-1][0], max(merged[-1][1], end))
-        else:
-            merged.append((start, end))
-    return merged
-
-
-def length(intervals: Iterable[Interval]) -> int:
-    """The length of the intervals' union.
-
-    >>> length([(0, 10), (5, 12)])
-    12
-    """
-    return sum(end - start for start, end in union(intervals))
-
-
-def gaps(intervals: Iterable[Interval], start: int, end: int) -> list[Interval]:
-    """What no interval covers between `start` and `end`.
-
-    >>> gaps([(2, 4), (6, 7)], 0, 10)
-    [(0, 2), (4, 6), (7, 10)]
-    """
-    free: list[Interval] = []
-    at = start
-    for begin, finish in union(intervals):
-        if begin > at and at < end:
-            free.append((at, min(begin, end)))
-        at = max(at, finish)
-    return [*free, (at, end)] if at < end else free
-
-
-def together(groups: Sequence[Iterable[Interval]]) -> int:
-    """How long at least two of the groups are active at once.
-
-    >>> together([[(0, 10)], [(5, 8), (7, 12)], [(9, 11)]])
-    6
-    """
-    edges = [edge for group in groups for start, end in union(group) for edge in ((start, 1), (end, -1))]
-    active = total = at = 0
-    for place, step in sorted(edges):
-        if active >= 2:
-            total += place - at
-        active, at = active + step, place
-    return total
-
-
 # ---------------------------------------------------------------------------------------------------------------------
 # A timeline in the trace event format of Chrome, which https://ui.perfetto.dev and chrome://tracing open.
 
 HOST, DEVICE = 0, 1
 """The two processes of the trace: one lane of each is a thread."""
 Arrows = Sequence[tuple[Span, Span]]
-
-
-def write_perfetto(
-    path: Path, titles: Mapping[str, str], spans: Sequence[Span], arrows: Arrows, about: Mapping[str, str]
-) -> Path:
-    """Write the file; RecordingError where the folder cannot be written to."""
-    require_writable(path.parent)
-    write_atomically(path, json.dumps(perfetto_content(titles, spans, arrows, about), ensure_ascii=False))
-    return path
 
 
 def perfetto_content(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -10,6 +11,8 @@ from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 from brrr.core import units
+from brrr.core.files import require_writable, write_atomically
+from brrr.core.intervals import Interval, length, together, union
 from brrr.core.measurement import Badge, DeviceKind
 from brrr.gpu import is_cpu, is_queue
 from brrr.tracing.spans import (
@@ -19,12 +22,9 @@ from brrr.tracing.spans import (
     PYTHON,
     TRANSFERS,
     WORKER,
-    Interval,
     Kind,
     Span,
-    length,
-    together,
-    union,
+    perfetto_content,
 )
 
 
@@ -215,12 +215,16 @@ class Timeline:
         return replace(self, spans=tuple(spans), calls=min(calls, self.calls))
 
     def perfetto(self, path: Path | str) -> Path:
-        """Write the timeline to a file for https://ui.perfetto.dev, where you can zoom in."""
-        from brrr.tracing.spans import write_perfetto as write
+        """Write the timeline to a file for https://ui.perfetto.dev, where you can zoom in.
 
+        RecordingError where the folder cannot be written to.
+        """
         about = {"device": self.device, "date": self.date, "torch": self.torch, "text": self.text}
         titles = {lane: lane_title(self.kind, lane) for lane in self.lanes}
-        return write(Path(path), titles, self.spans, self.arrows, about)
+        require_writable(Path(path).parent)
+        content = perfetto_content(titles, self.spans, self.arrows, about)
+        write_atomically(Path(path), json.dumps(content, ensure_ascii=False))
+        return Path(path)
 
     @property
     def text(self) -> str:

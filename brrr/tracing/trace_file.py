@@ -24,9 +24,9 @@ from typing import Any
 
 from brrr.core.errors import BrrrError
 from brrr.core.files import open_regular
+from brrr.core.intervals import length, union
 from brrr.core.shown import printable
 from brrr.tracing.events import Event, Inputs, Sort, work_sort
-from brrr.tracing.spans import length, union
 
 CHUNK = 1 << 20
 LARGEST, HEADER = 1 << 23, 1 << 26
@@ -223,7 +223,9 @@ _MARKS = ("ProfilerStep#", "Optimizer.", "enumerate(DataLoader)")
 """How spans of torch's own begin, which are operators in traces of torch 1.8 to 1.12."""
 _DRAWN = ("annotation", "sync", "event", "range")
 """What is drawn on a device, and is no work of it."""
-_NUMBERS = ("device", "stream", "correlation", "bytes")
+LINK = "External id"
+"""What an operator has in common with all that the device did in it."""
+_NUMBERS = ("device", "stream", "correlation", LINK, "bytes")
 
 
 def _event(raw: Mapping[str, Any], kept: dict[str, Inputs], unread: dict[str, None]) -> Event | None:
@@ -251,14 +253,15 @@ def _event(raw: Mapping[str, Any], kept: dict[str, Inputs], unread: dict[str, No
             return None
         pid = raw.get("pid")  # in old traces it is the device
         args = {"device": pid if isinstance(pid, int) else 0, "stream": args.get("sycl queue", 0), **args}
-        where, stream, correlation, nbytes = (_number(args.get(key, 0)) for key in _NUMBERS)
+        where, stream, correlation, linked, nbytes = (_number(args.get(key, 0)) for key in _NUMBERS)
         if len(grid := args.get("grid") or (0,)) > 3:
             raise ValueError
         kind = work_sort(f"Memcpy {args['direction']}" if mtia and "direction" in args else name, category)
-        return Event(name, kind, start, end, 0, where, stream, correlation, 0, math.prod(map(_number, grid)), nbytes)
+        blocks = math.prod(map(_number, grid))
+        return Event(name, kind, start, end, 0, where, stream, correlation, linked, blocks, nbytes)
     if sort == "operator" and (name.startswith(_MARKS) or (category == "operator" and _is_span(name))):
         sort = "annotation"
-    thread, correlation = _whole(raw.get("tid")), _number(args.get("correlation", 0))
+    thread, correlation = _whole(raw.get("tid")), _number(args.get(LINK if sort == "operator" else "correlation", 0))
     return Event(name, sort or "other", start, end, thread, correlation=correlation, inputs=_inputs(args, kept))
 
 

@@ -5,13 +5,14 @@ from collections.abc import Callable
 from datetime import date
 from typing import Any
 
-from brrr.core.errors import ArgumentError, UnavailableError, extras
+from brrr.core.errors import ArgumentError, UnavailableError, extras, whole
 from brrr.core.measurement import DeviceKind, median
 from brrr.gpu import is_gpu
 from brrr.timing import checked, no_collection
 from brrr.timing.cpu_queue import CpuQueue, Place, name_of, wait_for
 from brrr.timing.elsewhere import refuse_elsewhere
 from brrr.timing.host_times import HostTimes
+from brrr.tracing.recording import profiled_loop, traced_loop
 from brrr.tracing.spans import Span
 from brrr.tracing.timeline import Timeline
 
@@ -140,17 +141,13 @@ class TracedLoop:
         """The loop's spans, and its seconds while it was traced."""
         self.times.wait()
         if isinstance(self.place, CpuQueue):
-            from brrr.tracing.recording import traced_loop
-
             return traced_loop(self.fn, self.place, calls)
-        from brrr.tracing.recording import profiled_loop
-
         return profiled_loop(self.fn, self.times.wait, calls, gpu=is_gpu(self.place))
 
 
 def _checked(fn: Any, calls: Any, device: Any) -> Place:
-    if calls is not None and (isinstance(calls, bool) or not isinstance(calls, int) or calls < 1):
-        raise ArgumentError("trace", "calls", calls, "a positive whole number, or None")
+    if calls is not None:
+        whole("trace", "calls", calls)
     try:
         return checked([fn], device, "hot", 1.0)
     except ArgumentError as wrong:

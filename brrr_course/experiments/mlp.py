@@ -13,7 +13,6 @@ from dataclasses import replace
 from functools import cached_property
 from typing import Any, cast
 
-from brrr.core.errors import UnavailableError
 from brrr.core.measurement import Field, Point
 from brrr.counting.cost import Cost, Form, OperatorCost
 from brrr.gpu import is_queue
@@ -347,7 +346,7 @@ STRASSEN_ROOM = 5.0
 
 def _by_strassen(way: str, weights: Weights) -> tuple[Run, Callable[[], None]]:
     """`StrassenMLP` on these weights; what it chooses as a CUDA Graph, the source's form launched one by one."""
-    from brrr.networks.torch_implementations import captured
+    from brrr.networks.prepared import captured
     from brrr.strassen.network import StrassenMLP
 
     model = StrassenMLP.of(weights.weights, weights.biases, **STRASSEN_OPTIONS[way])
@@ -359,7 +358,7 @@ def _by_strassen(way: str, weights: Weights) -> tuple[Run, Callable[[], None]]:
 
     if way == "strassen-one" or not x.is_cuda:
         return run, lambda: None
-    prepared = captured(run, weights, _stream(x.device))
+    prepared = captured(lambda _: run, weights)
     return prepared.run, prepared.close
 
 
@@ -383,16 +382,6 @@ def _training(way: str, weights: Weights) -> Workload:
         return max(relative(a, b, torch.float32) for a, b in zip(found, expected, strict=True))
 
     return Workload(run, error, GRADIENTS, warm=True)
-
-
-def _stream(device: torch.device) -> Any:
-    """A stream that PyCUDA's launches take too, where PyCUDA is here; else None, for a new one."""
-    from brrr.gpu.launching import shared_stream
-
-    try:
-        return shared_stream(device.index).torch
-    except UnavailableError:
-        return None
 
 
 # ---- the CPU's own: NumPy, and the CPU queue ----

@@ -4,6 +4,7 @@ import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Protocol
 
 from brrr.core import units
@@ -41,7 +42,7 @@ class Quantity:
     def parse(self, given: object) -> float:
         """A number from text such as `25 µs`, or seconds as a number; other units than a time's may be left out."""
         bare = isinstance(given, str) and not re.search(r"[a-zµμ]\s*$", given.strip(), re.I)
-        value = math.nan if bare and self.unit == "s" else units.parsed(given, self.unit)
+        value = math.nan if bare and self.unit == "s" else parsed(given, self.unit)
         if not 0 < value < math.inf:
             such = "'25 µs', '3 ms' or '2 s'" if self.unit == "s" else f"'{f'12 {self.unit}'.strip()}'"
             wanted = "a time with its unit" if self.unit == "s" else "a number"
@@ -133,3 +134,34 @@ class Ranking:
             return f"all {len(measured)} stand in the right place"
         hits = sum(a == b for a, b in zip(answer, measured, strict=False))
         return f"{hits} of {len(measured)} stand in the right place; the order is {self.show(measured)}"
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# What a reader types, as a number.
+
+SECONDS = {"ps": -12, "ns": -9, "us": -6, "µs": -6, "μs": -6, "ms": -3, "s": 0, "": 0}  # powers of ten
+_NUMBER = re.compile(r"\s*([+-]?(?:\d+[.,]?\d*|[.,]\d+)(?:e[+-]?\d+)?)\s*(\D*?)\s*", re.IGNORECASE | re.ASCII)
+_THOUSANDS = re.compile(r"[+-]?[1-9]\d{0,2},\d{3}")
+
+
+def parsed(text: object, unit: str) -> float:
+    """The number that a text or a number stands for; a time in `unit`, which a bare number is too; NaN for neither.
+
+    >>> parsed("4,6 ms", "us"), parsed("3x", "x"), parsed(2, "")
+    (4600.0, 3.0, 2.0)
+
+    A comma is a decimal point, but in "1,000", which may be a thousand.
+    """
+    powers = (
+        {each: power - SECONDS[unit] for each, power in SECONDS.items() if each} if unit and unit in SECONDS else {}
+    )
+    try:
+        if not isinstance(text, str):
+            return math.nan if isinstance(text, bool) else float(text)  # type: ignore[arg-type]
+        match = _NUMBER.fullmatch(text)
+        if match is None or _THOUSANDS.fullmatch(match[1]):
+            return math.nan
+        number = Decimal(match[1].replace(",", "."))
+        return float(number.scaleb({**powers, "": 0, unit.lower(): 0}[match[2].lower()]))
+    except (TypeError, ValueError, KeyError, ArithmeticError):
+        return math.nan

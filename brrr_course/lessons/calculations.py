@@ -15,6 +15,7 @@ from typing import Any
 
 from brrr.core import units
 from brrr.core.errors import ArgumentError
+from brrr_course.lessons.answers import parsed
 from brrr_course.lessons.marks import Exercise, Wrong, ask, is_number
 from brrr_course.nouns.places import share
 
@@ -128,7 +129,7 @@ def _read(table: Table, answer: Any) -> Any:
         return int(answer)
     if not isinstance(answer, str) or "words" in table:
         return answer
-    value = units.parsed(answer, table.get("unit", ""))
+    value = parsed(answer, table.get("unit", ""))
     return answer if math.isnan(value) else int(value) if value.is_integer() else value
 
 

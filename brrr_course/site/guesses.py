@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from itertools import permutations
 from typing import Any
 
-from brrr.core import units
-from brrr_course.lessons.answers import CLOSE, Answer, Choice, Quantity, Ranking
+from brrr_course.lessons.answers import CLOSE, SECONDS, Answer, Choice, Quantity, Ranking
 from brrr_course.lessons.guessing import UNITS, Guess
 from brrr_course.lessons.waiting import Waiting
 from brrr_course.site.frame import reachable
@@ -59,4 +58,4 @@ def comparison(waiting: Waiting, pieces: Pieces) -> dict[str, Any]:
 
 def numbers() -> dict[str, Any]:
     """What the script needs to read a time, and to judge a quantity."""
-    return {"close": CLOSE, "seconds": {unit: power for unit, power in units.SECONDS.items() if unit}}
+    return {"close": CLOSE, "seconds": {unit: power for unit, power in SECONDS.items() if unit}}

@@ -172,8 +172,7 @@ def test_a_network_multiplies_as_it_says(setting: str) -> None:
 
     in_precision(run, weights)()
     assert seen == [True]
-    with module(weights) as prepared:
-        assert weights.error(prepared.run()) <= weights.tolerance
+    assert weights.error(module(weights)()) <= weights.tolerance
 
 
 @pytest.mark.parametrize(("name", "variants", "point"), [

@@ -148,6 +148,24 @@ def test_random_numbers_schedules_and_buffers_are_put_back() -> None:
     assert (random.getstate(), schedule.last_epoch) == states[2:] and model.count == 0
 
 
+def test_what_an_optimiser_and_a_scaler_make_in_their_first_step_is_gone() -> None:
+    model, scaler = nn.Linear(4, 4), torch.amp.GradScaler("cpu", init_scale=8.0, growth_interval=1)
+    optimiser = torch.optim.Adam(model.parameters())
+
+    def step() -> None:
+        scaler.scale(model(torch.ones(2, 4)).sum()).backward()
+        scaler.step(optimiser)
+        scaler.update()
+
+    scaler.scale(torch.ones(()))  # it makes its tensor when it is first asked
+    before = copy.deepcopy(scaler.state_dict())
+    quick(step)
+    assert not optimiser.state and scaler.state_dict() == before
+    optimiser.param_groups[0]["lr"] = 0.5
+    quick(lambda: (optimiser.param_groups[0].update(lr=0.25), torch.ones(64, 64) + 1))
+    assert optimiser.param_groups[0]["lr"] == 0.5
+
+
 def test_arguments_that_cannot_be_written_are_left_alone() -> None:
     """An expanded tensor, one made in inference mode, and one that a graph of the user's still needs."""
     model, x = nn.Linear(64, 64), torch.randn(32, 64)
@@ -163,15 +181,23 @@ def test_arguments_that_cannot_be_written_are_left_alone() -> None:
 
 
 def test_what_cannot_be_put_back_is_told_and_the_rest_is_put_back() -> None:
-    class Refuses(torch.optim.SGD):
-        def load_state_dict(self, state_dict: Any) -> None:
+    class Refuses(type):
+        def __setattr__(cls, name: str, value: Any) -> None:
             raise RuntimeError("mine cannot")
 
+    class Kept(metaclass=Refuses):
+        calls = 0
+
     model = nn.Linear(4, 4)
-    optimiser = Refuses(model.parameters(), lr=0.1)
+    optimiser = torch.optim.SGD(model.parameters(), lr=0.1)
     before = model.weight.detach().clone()
+
+    def step() -> None:
+        type.__setattr__(Kept, "calls", Kept.calls + 1)
+        trained(model, optimiser)
+
     with pytest.warns(UserWarning, match="not all is as it was: mine cannot"):
-        quick(lambda: trained(model, optimiser))
+        quick(step)
     assert torch.equal(model.weight, before)
 
 

@@ -6,9 +6,10 @@ from typing import Any
 import pytest
 import torch
 
+from brrr.core.intervals import common, without
 from brrr.diagnosis.calls import DISPATCHED_NS, LAYOUT, calls_of
 from brrr.diagnosis.operator_cost import _CODES, cost_of, kind_of
-from brrr.diagnosis.split import CAUSES, Split, common, exchanged, split, window, without
+from brrr.diagnosis.split import CAUSES, Split, exchanged, split, window
 from brrr.tracing.events import Event, Inputs
 from brrr.tracing.trace_file import Trace, left_over
 

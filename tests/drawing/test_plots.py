@@ -40,12 +40,9 @@ def _filtered(colour: str) -> tuple[float, ...]:
     return tuple(min(bright * min(max(2 * grey - part, 0), 1), 1) for part in (red, green, blue))
 
 
-def test_a_prediction_and_a_guide_are_dashed_and_labelled() -> None:
+def test_a_guide_is_dashed_and_labelled() -> None:
     drawn = style.figure()
     on = style.axes(drawn)
-    line = style.draw_line(on, [1, 2], [1e-6, 2e-6], 0, "roofline", predicted=True)
-    assert line.get_linestyle() == "--"
-    assert line.get_label() == "PREDICTED roofline"
     assert style.draw_line(on, [1, 2], [1e-6, 2e-6], 1, "eager").get_linestyle() == "-"
     guide = style.draw_guide(on, [1, 2], [3, 3], 0, "DATASHEET link limit")
     assert guide.is_dashed() and guide.get_color() not in style.COLOURS

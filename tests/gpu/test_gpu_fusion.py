@@ -55,8 +55,8 @@ def test_more_than_two_to_the_31_elements() -> None:
     x[-1] = 3
     y = elementwise("y = 2 * x", x=x)()
     assert float(y[-1]) == 6 and bool((y[:1000] == 2).all()) and bool((y[-1000:-1] == 2).all())
-    z = fused.cos_cos(x)
-    assert float(z[-1]) == pytest.approx(float(torch.tensor(3.0).cos().cos()), rel=1e-2)
+    z = fused.scale_add_relu(x, 2.0, x)
+    assert float(z[-1]) == 9 and bool((z[:1000] == 3).all()) and bool((z[-1000:-1] == 3).all())
 
 
 def test_the_gpu_and_the_emulation_agree() -> None:
@@ -89,13 +89,10 @@ def test_the_triton_kernels_against_float64(shape: tuple[int, int], dtype: torch
     w, b = (torch.randn(shape[1], device="cuda", dtype=dtype) for _ in range(2))
     wide = x.double()
     normed = torch.nn.functional.layer_norm(wide, shape[1:], w.double(), b.double())
-    between, last = fused.cos_kept(x)
     allowed = 5 * DTYPES[dtype]
     errors = {
-        "cos_cos": relative(fused.cos_cos(x), wide.cos().cos()),
         "chain": float((fused.scale_add_relu(x, 1.75, r).double() - (wide * 1.75 + r.double()).relu()).abs().max())
         / 20,
-        "kept": max(relative(between, wide.cos()), relative(last, between.double().cos())),
         "bias_relu": float((fused.bias_relu(x, b).double() - (wide + b.double()).relu()).abs().max()) / 20,
         "layer_norm": relative(fused.layer_norm(x, w, b), normed),
         "softmax": relative(fused.softmax(x), wide.softmax(-1)),

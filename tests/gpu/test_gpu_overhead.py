@@ -11,20 +11,15 @@ import torch
 
 from brrr.core.errors import ArgumentError, UnavailableError
 from brrr.core.measurement import Value
-from brrr.gpu.launching import pycuda_function
 from brrr.kernels import relu
 from brrr_course.experiments import experiment
 from brrr_course.lessons.checking import check
 from brrr_course.lessons.exercises.lesson_03 import chatty
 from brrr_course.sources.scaling import scaling_test
-from tests.gpu.measuring import aside, timed
+from tests.gpu.measuring import timed
 
 PYCUDA = importlib.util.find_spec("pycuda") is not None
 needs_pycuda = pytest.mark.skipif(not PYCUDA, reason="PyCUDA is not here")
-LAUNCHES = [
-    pytest.param(relu.by_bindings, id="bindings"),
-    pytest.param(relu.by_pycuda, id="pycuda", marks=needs_pycuda),
-]
 POINTS: list[tuple[str, dict[str, Value]]] = [
     ("adds", {"elements": 1}), ("adds", {"elements": 2**20}), ("host_cost", {"elements": 1024, "operators": 1}),
     ("host_cost", {"elements": 1024, "operators": 16}), ("host_cost", {"elements": 2**20, "operators": 1}),
@@ -36,56 +31,54 @@ POINTS: list[tuple[str, dict[str, Value]]] = [
 # ---------------------------------------------------------------- the kernel
 
 
-@pytest.mark.parametrize("launch", LAUNCHES)
+def launched(x: torch.Tensor, out: torch.Tensor) -> torch.Tensor:
+    relu.prepared_launch(x, out)()
+    return out
+
+
+@needs_pycuda
 @pytest.mark.parametrize("count", [1, 3, 4, 1023, 1025, 2**20 + 3])
-def test_the_kernel_is_torchs_relu_to_the_bit(launch: Callable[..., torch.Tensor], count: int) -> None:
+def test_the_kernel_is_torchs_relu_to_the_bit(count: int) -> None:
     x = torch.randn(count, device="cuda")
     guarded = torch.full((count + 8,), 7.0, device="cuda")
-    out = launch(x, guarded[:count])
+    out = launched(x, guarded[:count])
     assert torch.equal(out, torch.relu(x))
     assert bool((guarded[count:] == 7).all()), "the kernel wrote behind its end"
 
 
-@pytest.mark.parametrize("launch", LAUNCHES)
-def test_numbers_that_are_none_and_those_without_end(launch: Callable[..., torch.Tensor]) -> None:
+@needs_pycuda
+def test_numbers_that_are_none_and_those_without_end() -> None:
     x = torch.tensor([float("nan"), float("inf"), -float("inf"), -0.0, 0.0, -1e-45, 1e-45], device="cuda")
-    found = launch(x, torch.empty_like(x))
+    found = launched(x, torch.empty_like(x))
     assert torch.equal(found.isnan(), x.isnan()) and torch.equal(found[1:], torch.relu(x)[1:])
 
 
-@pytest.mark.parametrize("launch", LAUNCHES)
-def test_in_place_and_on_torchs_own_stream(launch: Callable[..., torch.Tensor]) -> None:
+@needs_pycuda
+def test_in_place_and_on_torchs_own_stream() -> None:
     """Work queued by torch before and after must be in order with the kernel, without any waiting between them."""
     for _ in range(20):
         x = torch.randn(2**20, device="cuda")
         expected = torch.relu(x * 2) + 1
         y = x * 2
-        launch(y, y)
+        launched(y, y)
         assert torch.equal(y + 1, expected)
 
 
-@pytest.mark.parametrize("launch", LAUNCHES)
-def test_tensors_that_it_cannot_take(launch: Callable[..., torch.Tensor]) -> None:
+@needs_pycuda
+def test_tensors_that_it_cannot_take() -> None:
     x = torch.zeros(16, device="cuda")
     for source, out in ((x.half(), x), (x[::2], x[:8]), (x[1:], x[1:]), (x, x[:8]), (x[:0], x[:0]), (x, x.cpu())):
         with pytest.raises(ArgumentError, match=r"relu: (x|out) is "):
-            launch(source, out)
+            launched(source, out)
 
 
 @needs_pycuda
 def test_pycuda_refuses_another_stream() -> None:
     x = torch.zeros(16, device="cuda")
     with torch.cuda.stream(torch.cuda.Stream()), pytest.raises(UnavailableError, match="default stream only"):
-        relu.by_pycuda(x, x)
+        launched(x, x)
     torch.cuda.synchronize()
-    assert torch.equal(relu.by_pycuda(x, x), x)
-
-
-def test_the_bindings_follow_torchs_stream() -> None:
-    x, out = torch.randn(2**20, device="cuda"), torch.zeros(2**20, device="cuda")
-    with aside():
-        relu.by_bindings(x, out)
-    assert torch.equal(out, torch.relu(x))
+    assert torch.equal(launched(x, x), x)
 
 
 @needs_pycuda
@@ -94,21 +87,15 @@ def test_a_program_with_pycuda_and_torch_ends_cleanly() -> None:
 import torch
 from brrr.kernels import relu
 x = torch.randn(5000, device="cuda")
-assert torch.equal(relu.by_pycuda(x, torch.empty_like(x)), torch.relu(x))
-assert torch.equal(relu.by_bindings(x, torch.empty_like(x)), torch.relu(x))
-keep = relu.prepared_launch(x, x)
+y = torch.empty_like(x)
+keep = relu.prepared_launch(x, y)
 keep()
+assert torch.equal(y, torch.relu(x))
 print("the last line", float((x @ x).isfinite()))
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=300)
     assert done.returncode == 0 and "the last line 1.0" in done.stdout, done.stderr
     assert "abort" not in done.stderr.lower() and "PyCUDA" not in done.stderr, done.stderr
-
-
-@needs_pycuda
-def test_the_nothing_kernel_launches() -> None:
-    pycuda_function(relu.SOURCE, "brrr_nothing", "", torch.cuda.current_device()).prepared_call((1, 1), (1, 1, 1))
-    torch.cuda.synchronize()
 
 
 # ---------------------------------------------------------------- the experiments

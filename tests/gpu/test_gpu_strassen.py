@@ -2,6 +2,7 @@
 
 import copy
 import math
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -12,7 +13,8 @@ from torch import nn
 from brrr.core.errors import DeviceMemoryError, UnavailableError
 from brrr.networks import IMPLEMENTATIONS as NETWORK_WAYS
 from brrr.networks import Network, Weights
-from brrr.networks.launched_implementations import captured_launches, launches
+from brrr.networks.launched_implementations import launches
+from brrr.networks.prepared import captured
 from brrr.strassen import IMPLEMENTATIONS, Implementation, explain, fuse, matmul
 from brrr.strassen.accuracy import predicted_error
 from brrr.strassen.execution import prepared
@@ -158,7 +160,7 @@ def test_the_networks_ways_are_right(size: tuple[int, int, int], way: str) -> No
     run = launches(weights, way)
     assert weights.error(run()) <= weights.tolerance
     weights.x.copy_(torch.randn_like(weights.x))
-    with captured_launches(weights, way) as made:
+    with captured(partial(launches, way=way), weights) as made:
         for _ in range(2):
             weights.x.copy_(torch.randn_like(weights.x))
             assert weights.error(made.run()) <= weights.tolerance
@@ -171,4 +173,6 @@ def test_the_networks_ways_in_short_types(dtype: str) -> None:
 
 
 def test_a_way_that_gains_nothing_says_so() -> None:
-    assert "predicted to gain" in str(NETWORK_WAYS["strassen"].why_not(Network(8, 2, 128)))
+    network = Network(8, 2, 128)
+    with pytest.raises(UnavailableError, match="predicted to gain"):
+        NETWORK_WAYS["strassen"].build(network, Weights.random(network, "cuda"))

@@ -56,7 +56,7 @@ def test_kernels_in_triton_are_right_in_its_interpreter() -> None:
         env={**os.environ, "TRITON_INTERPRET": "1"},
     )  # fmt: skip
     assert all(f"{name} 0" in ran.stdout for name in names), ran.stdout + ran.stderr
-    assert ran.stdout.count("right (relative error") >= 8 and "WRONG" not in ran.stdout
+    assert ran.stdout.count("right (relative error") >= 7 and "WRONG" not in ran.stdout
 
 
 def status(examples: list[Example]) -> object:

@@ -18,7 +18,7 @@ SOURCES = sorted(source for source in PACKAGE.rglob("*.cu") if "strassen" not in
 """Those of Strassen's are compiled with what chooses them, in tests/strassen."""
 GIVEN = {
     "megakernel.cu": "HIDDEN=128 WIDTH=128 CLUSTER=8 ROWS=4 TILE_ROWS=4 TILE_QUADS=1 K_WARPS=1 DEPTH=128 SLOTS=8 "
-    "BLOCKS=1 ADJACENT=1 WIDE=0",
+    "BLOCKS=1 WIDE=0",
     "recurrent.cu": "HIDDEN=1024 KIND=0 TYPE=0 SPLIT=0 BACKWARD=0 TRAIN=0 WARPS=8 CHUNKS=4 SHARED_CHUNKS=0 LANE_ROWS=8 "
     "SAMPLES=2 GROUP_BLOCKS=32 GROUP_BATCH=16 WATCH=0",
     "recurrent_cell.cu": "KIND=2 TYPE=0",

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from brrr.core.files import PACKAGE
 from brrr.kernels.megakernel.device import NO_CLUSTERS, plan, predicted_s
-from brrr.kernels.megakernel.megakernel import checked_network, packed, supports
+from brrr.kernels.megakernel.megakernel import checked_network, packed
 from brrr.kernels.megakernel.plan import H200, LARGEST_INPUT, MOST_WARPS, Gpu, NetworkShape, make_plan
 from tests.refusals import refused
 
@@ -52,18 +52,6 @@ def test_clusters_take_turns_where_not_all_fit() -> None:
     assert made is not None
     once, twice = (predicted_s(made, NetworkShape(8, batch, 128), H200) for batch in (56, 64))
     assert made.clusters(64) == 8 and twice > 1.5 * once
-
-
-@pytest.mark.parametrize(
-    ("arguments", "reason"),
-    [((8, 16, 256, "float32"), ""), ((8, 16, 256, "torch.float32"), ""), ((8, 16, 256, "float16"), "float32 only"),
-     ((0, 16, 256, "float32"), "1 or more"), ((8, 0, 256, "float32"), "1 or more"),
-     ((8, 16, 100_000, "float32"), "shared memory")],
-)  # fmt: skip
-def test_supports(arguments: tuple[int, int, int, str], reason: str) -> None:
-    found = supports(*arguments, gpu=H200)
-    assert (found is None) == (not reason) and reason in str(found)
-    assert "thread-block clusters" in str(supports(8, 16, 256, gpu=NO_CLUSTERS))
 
 
 def test_packed_weights_are_where_a_block_looks_for_them() -> None:

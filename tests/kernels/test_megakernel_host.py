@@ -15,36 +15,35 @@ from brrr.kernels.megakernel.plan import H200, MegakernelPlan, make_plan
 
 KERNELS = PACKAGE / "kernels/megakernel"
 CASES = [
-    # layers, batch, hidden, cluster, rows, tile_rows, tile_quads, k_warps, slots, depth, adjacent
-    (1, 1, 1, 1, 1, 1, 1, 1, 2, 32, True),
-    (1, 1, 32, 2, 1, 1, 1, 1, 4, 32, True),
-    (4, 3, 32, 2, 2, 1, 1, 1, 2, 32, True),
-    (3, 6, 100, 4, 4, 2, 1, 1, 2, 128, True),
-    (3, 6, 100, 4, 4, 2, 1, 1, 2, 128, False),
-    (4, 5, 67, 2, 8, 8, 2, 1, 3, 32, True),
-    (4, 5, 67, 2, 8, 8, 2, 3, 3, 32, True),
-    (5, 8, 64, 16, 8, 4, 1, 2, 4, 32, True),
-    (3, 2, 96, 1, 2, 2, 4, 1, 2, 32, True),
-    (3, 4, 130, 8, 4, 4, 2, 1, 3, 32, True),
-    (3, 4, 256, 16, 4, 4, 1, 2, 2, 128, True),
-    (3, 4, 256, 16, 4, 2, 2, 4, 4, 64, False),
-    (9, 17, 33, 2, 16, 8, 1, 1, 3, 32, True),
-    (2, 2, 384, 8, 2, 2, 4, 3, 3, 128, True),
-    (3, 8, 128, 4, 8, 8, 4, 4, 4, 32, True),
-    (3, 8, 128, 4, 8, 4, 4, 2, 6, 32, True),
-    (6, 4, 128, 8, 4, 1, 4, 4, 32, 32, True),
+    # layers, batch, hidden, cluster, rows, tile_rows, tile_quads, k_warps, slots, depth
+    (1, 1, 1, 1, 1, 1, 1, 1, 2, 32),
+    (1, 1, 32, 2, 1, 1, 1, 1, 4, 32),
+    (4, 3, 32, 2, 2, 1, 1, 1, 2, 32),
+    (3, 6, 100, 4, 4, 2, 1, 1, 2, 128),
+    (4, 5, 67, 2, 8, 8, 2, 1, 3, 32),
+    (4, 5, 67, 2, 8, 8, 2, 3, 3, 32),
+    (5, 8, 64, 16, 8, 4, 1, 2, 4, 32),
+    (3, 2, 96, 1, 2, 2, 4, 1, 2, 32),
+    (3, 4, 130, 8, 4, 4, 2, 1, 3, 32),
+    (3, 4, 256, 16, 4, 4, 1, 2, 2, 128),
+    (3, 4, 256, 16, 4, 2, 2, 4, 4, 64),
+    (9, 17, 33, 2, 16, 8, 1, 1, 3, 32),
+    (2, 2, 384, 8, 2, 2, 4, 3, 3, 128),
+    (3, 8, 128, 4, 8, 8, 4, 4, 4, 32),
+    (3, 8, 128, 4, 8, 4, 4, 2, 6, 32),
+    (6, 4, 128, 8, 4, 1, 4, 4, 32, 32),
 ]
 
 
-MUTATED = (6, 8, 100, 4, 4, 2, 4, 2, 4, 32, True)
+MUTATED = (6, 8, 100, 4, 4, 2, 4, 2, 4, 32)
 """Two groups of rows, two warps a tile, a ring that is reused."""
 
 
 def forced(case: tuple[int, ...]) -> MegakernelPlan:
-    _, _, hidden, cluster, rows, tile_rows, tile_quads, k_warps, slots, depth, adjacent = case
+    _, _, hidden, cluster, rows, tile_rows, tile_quads, k_warps, slots, depth = case
     made = make_plan(hidden, H200, cluster, rows, tile_rows, tile_quads)
     assert made is not None
-    return dataclasses.replace(made, k_warps=k_warps, slots=slots, depth=depth, adjacent=bool(adjacent))
+    return dataclasses.replace(made, k_warps=k_warps, slots=slots, depth=depth)
 
 
 COUNTER_LEFT = 9

@@ -83,9 +83,9 @@ def layer(half: bool = False, **changed: Any) -> Any:
     (lambda: pseudo(w=[1.0] * 4), "w", "list"), (lambda: pseudo(w=torch.randn(5)), "w", (5,)),
     (lambda: pseudo(b=torch.randn(4, 1)), "b", (4, 1)), (lambda: pseudo(x=torch.tensor(1.0)), "w", (4,)),
     (lambda: pseudo(b=torch.randn(4, device="meta")), "b", "meta"),
-    (lambda: fused.cos_cos([1.0]), "x", "list"),  # type: ignore[arg-type]
-    (lambda: fused.cos_cos(torch.ones(3, dtype=torch.float64)), "x", torch.float64),
-    (lambda: fused.cos_cos(torch.ones(3, 4).t()), "x", "strides (1, 4)"),
+    (lambda: fused.softmax([1.0]), "x", "list"),  # type: ignore[arg-type]
+    (lambda: fused.softmax(torch.ones(3, dtype=torch.float64)), "x", torch.float64),
+    (lambda: fused.softmax(torch.ones(3, 4).t()), "x", "strides (1, 4)"),
     (lambda: layer(x=[1.0]), "x", "list"), (lambda: layer(w=torch.ones(4, 5)), "w", (4, 5)),
     (lambda: layer(b=torch.ones(5)), "w", (4, 3)), (lambda: layer(x=torch.ones(3, 2).t()), "x", "strides (1, 2)"),
     (lambda: layer(w=torch.ones(4, 3, dtype=torch.bfloat16)), "w", torch.bfloat16),
@@ -96,7 +96,7 @@ def test_what_does_not_fit_is_refused(call: Any, argument: str, value: Any) -> N
         call()
 
 
-@pytest.mark.parametrize("call", [pseudo, layer, lambda: fused.cos_cos(torch.randn(3))])
+@pytest.mark.parametrize("call", [pseudo, layer, lambda: fused.softmax(torch.randn(3, 4))])
 def test_on_the_cpu_they_say_what_is_missing(call: Any) -> None:
     with pytest.raises(UnavailableError, match="needs an NVIDIA GPU"):
         call()
@@ -143,7 +143,7 @@ PSEUDO: dict[str, dict[str, Any]] = {
     "_add_parts": {"STEPS": 2, "LINES": 128, "COLUMNS": 16},
 }
 FUSED: dict[str, dict[str, Any]] = {
-    **{name: {"BLOCK": 1024} for name in ("_cos_cos", "_chain", "_kept")},
+    "_chain": {"BLOCK": 1024},
     **{name: {"ROWS": 4, "COLUMNS": 1024} for name in ("_bias_relu", "_layer_norm", "_softmax")},
 }
 SIZES = ("batch", "width", "column_tiles", "parts")

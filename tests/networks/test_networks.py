@@ -1,9 +1,10 @@
 """The textbook network: its cost, its ways on the CPU, and how the best of them is chosen."""
 
 import math
-import sys
 import time
 import types
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,11 +14,19 @@ import torch
 
 import brrr
 from brrr.core.errors import ArgumentError, DeviceMemoryError, UnavailableError
-from brrr.networks import IMPLEMENTATIONS, Network, Weights, autotuning, best, torch_implementations
-from brrr.networks import implementations as needs
+from brrr.networks import (
+    IMPLEMENTATIONS,
+    Network,
+    Weights,
+    autotuning,
+    best,
+    launched_implementations,
+    torch_implementations,
+)
 from brrr.networks.autotuning import Best
-from brrr.networks.implementations import NetworkImplementation, Prepared
+from brrr.networks.implementations import NetworkImplementation
 from brrr.networks.network_time import BARRIER_S, megakernel_period
+from brrr.networks.prepared import Prepared, captured
 from brrr.roofline.device_model import LAUNCH_S
 from brrr.roofline.peak import Curve, Peak
 from brrr.roofline.peaks import MissingPeakError, Peaks
@@ -140,7 +149,7 @@ def test_each_way_has_its_maker() -> None:
     for way in IMPLEMENTATIONS.values():
         module, _, function = way.maker.partition(":")
         source = (Path(brrr.__file__).parent / "networks" / f"{module.rpartition('.')[2]}.py").read_text()
-        assert f"def {function}(weights: Weights) -> Prepared:" in source
+        assert f"def {function}(weights: Weights) -> Run:" in source
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
@@ -214,32 +223,57 @@ def test_without_a_gpu_every_way_says_so(monkeypatch: pytest.MonkeyPatch) -> Non
         assert way.why_not(Network(2, 2, 8), "cuda") == f"{name}: it needs an NVIDIA GPU, and there is no NVIDIA GPU"
 
 
-def test_what_a_way_needs(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each reason, on a machine that is said to have a GPU."""
-    monkeypatch.setattr("brrr.gpu.device.cuda_problem", lambda: None)
-    monkeypatch.setattr(torch.cuda, "current_device", lambda: 0)
-    monkeypatch.setattr(needs, "_pycuda", lambda index: f"PyCUDA is not here (GPU {index})")
-    monkeypatch.setattr(needs, "_blas", lambda: "nvmath-python is not here")
-    network = Network(2, 2, 8)
-    assert IMPLEMENTATIONS["pycuda"].why_not(network) == "pycuda: PyCUDA is not here (GPU 0)"
-    monkeypatch.setattr(needs, "_pycuda", lambda index: None)
-    assert IMPLEMENTATIONS["pycuda-graph"].why_not(network) == "pycuda-graph: nvmath-python is not here"
-    assert "float32 and bfloat16" in str(IMPLEMENTATIONS["pycuda"].why_not(replace(network, dtype="float16")))
-    assert "2 rows and 2 columns" in str(IMPLEMENTATIONS["epilogue"].why_not(replace(network, batch=1)))
-    monkeypatch.setattr(needs, "find_spec", lambda name: None)
-    assert "Triton is not here" in str(IMPLEMENTATIONS["triton"].why_not(network))
+def test_a_library_that_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    def make(weights: Weights) -> Any:
+        raise ModuleNotFoundError("No module named 'triton'", name="triton")
+
+    monkeypatch.setattr(torch_implementations, "module", make)
+    network = Network(1, 2, 8)
+    with pytest.raises(UnavailableError, match=r"module needs triton, which is not installed: pip install"):
+        IMPLEMENTATIONS["module"].build(network, Weights.random(network, "cpu"))
 
 
-def test_what_the_megakernel_says(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("brrr.gpu.device.cuda_problem", lambda: None)
-    monkeypatch.setitem(sys.modules, "brrr.kernels.megakernel.megakernel", None)
-    assert "has no megakernel" in str(IMPLEMENTATIONS["megakernel"].why_not(Network(2, 2, 8)))
-    kernel = types.SimpleNamespace(supports=lambda *network: f"megakernel: not {network}")
-    monkeypatch.setitem(sys.modules, "brrr.kernels.megakernel.megakernel", kernel)
-    assert IMPLEMENTATIONS["megakernel"].why_not(Network(2, 3, 8)) == "megakernel: not (2, 3, 8, 'float32')"
-    assert "TF32" in str(IMPLEMENTATIONS["megakernel-graph"].why_not(Network(2, 3, 8, tf32=True)))
-    monkeypatch.setattr(kernel, "supports", lambda *network: None)
-    assert IMPLEMENTATIONS["megakernel"].why_not(Network(2, 3, 8)) is None
+def test_levels_that_gain_nothing_are_not_built(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(launched_implementations, "gains", lambda way, network: f"no gain for {network}")
+    weights = Weights.random(Network(1, 2, 8), "cpu")
+    with pytest.raises(UnavailableError, match="strassen: no gain for 1 layer of 8"):
+        launched_implementations.strassen(weights)
+    with pytest.raises(UnavailableError, match="strassen-accurate: no gain for 1 layer of 8"):
+        launched_implementations.accurate(weights)
+
+
+def test_a_graphs_memory_goes_back_when_it_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Made and captured on one stream, by a maker that the same way has without a graph."""
+    done: list[Any] = []
+    stream = types.SimpleNamespace(wait_stream=lambda other: done.append("waits"))
+    held = types.SimpleNamespace(
+        replay=lambda: done.append("replays"), graph=types.SimpleNamespace(reset=lambda: done.append("reset")), output=1
+    )
+
+    def shared(index: int | None) -> Any:
+        return types.SimpleNamespace(torch=stream)
+
+    def capture(run: Any, stream: Any) -> Any:
+        done.append((run, stream))
+        return held
+
+    @contextmanager
+    def on(given: Any) -> Iterator[None]:
+        done.append(given)
+        yield
+
+    monkeypatch.setattr("brrr.gpu.launching.shared_stream", shared)
+    monkeypatch.setattr("brrr.running.graphs.capture", capture)
+    monkeypatch.setattr(torch.cuda, "current_stream", lambda: None)
+    monkeypatch.setattr(torch.cuda, "stream", on)
+    monkeypatch.setattr(torch.cuda, "synchronize", lambda device: done.append("synchronised"))
+    weights = Weights.random(Network(1, 2, 8), "cpu")
+    with captured(lambda given: given.reference, weights) as prepared:
+        prepared.run()
+    assert done == ["waits", stream, (weights.reference, stream), "replays", "synchronised", "reset"]
+    assert held.output is None
+    with pytest.raises(UnavailableError, match="closed"):
+        prepared.run()
 
 
 def test_what_is_closed_refuses() -> None:
@@ -307,16 +341,11 @@ def played_ways(monkeypatch: pytest.MonkeyPatch, runs: dict[str, Any]) -> list[s
     """Ways of these names that run these functions of the weights; the list gets the names of those closed."""
     closed: list[str] = []
 
-    def way(name: str, run: Any) -> NetworkImplementation:
-        def make(weights: Weights) -> Prepared:
-            return Prepared(lambda: run(weights), lambda: closed.append(name))
+    class Played(NetworkImplementation):
+        def build(self, network: Network, weights: Weights) -> Prepared:
+            return Prepared(lambda: runs[self.name](weights), lambda: closed.append(self.name))
 
-        module = types.ModuleType(f"played_{name}")
-        module.make = make  # type: ignore[attr-defined]
-        monkeypatch.setitem(sys.modules, f"played_{name}", module)
-        return NetworkImplementation(name, name, ("cpu",), f"played_{name}:make")
-
-    monkeypatch.setattr(autotuning, "IMPLEMENTATIONS", {name: way(name, run) for name, run in runs.items()})
+    monkeypatch.setattr(autotuning, "IMPLEMENTATIONS", {name: Played(name, name, ("cpu",), "") for name in runs})
     return closed
 
 

@@ -11,7 +11,7 @@ import torch
 
 from brrr.core.errors import ArgumentError, DeviceMemoryError, UnavailableError
 from brrr.running import pipeline as module
-from brrr.running.lanes import PlainLane, ThreadLane
+from brrr.running.lanes import Lane, ThreadLane
 from brrr.running.pipeline import Pipeline, default_chunks
 from brrr_course.lessons.exercises.lesson_02b import ISSUE, Trial, best
 from brrr_course.lessons.pretend import LANES, Event, PretendMachine
@@ -113,7 +113,7 @@ def test_the_defaults_are_chunks_of_a_good_size() -> None:
 # ---- the schedule, on the machine on paper ----
 
 
-class PaperLane(PlainLane):
+class PaperLane(Lane):
     """A simulated lane as the pipeline wants it; a copy and a call are both one piece of work."""
 
     def __init__(self, lane: SimulatedLane, place: Callable[[Any], tuple[int, int]]) -> None:

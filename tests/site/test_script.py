@@ -8,7 +8,7 @@ from sweeping import usual
 
 from brrr.core import units
 from brrr.core.errors import ArgumentError
-from brrr_course.lessons.answers import Quantity
+from brrr_course.lessons.answers import Quantity, parsed
 from brrr_course.lessons.guessing import Guess
 from brrr_course.site.exercises import typed
 from brrr_course.view import words
@@ -48,7 +48,7 @@ def test_guesses_and_answers_are_read_as_python_reads_them(opened):
         assert found == [_parsed(unit, each) for each in given]
     given = ["4.6", "4,6 µs", "4.6us", "0.0046 ms", "4,600", "4.6 x", "-2", "1e3", "abc"]
     found = page.evaluate("given => given.map(each => brrr.read({unit: 'us'}, each))", given)
-    assert found == pytest.approx([units.parsed(each, "us") for each in given], nan_ok=True)
+    assert found == pytest.approx([parsed(each, "us") for each in given], nan_ok=True)
 
 
 def _parsed(unit, given):

@@ -11,8 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from brrr.core.errors import UnavailableError
+from brrr.core.intervals import gaps, length, together, union
 from brrr.timing.cpu_queue import CpuQueue
-from brrr.tracing.spans import Span, gaps, length, together, union
+from brrr.tracing.spans import Span
 from brrr.tracing.timeline import Timeline
 from brrr.tracing.tracer import TracedLoop, trace
 from tests.refusals import refused

@@ -120,8 +120,12 @@ BOTH = 0.32
 """Of a wide layer's weights and arithmetic, how much of the shorter the longer does not hide."""
 
 
+@lru_cache(maxsize=512)
 def plan(network: NetworkShape, gpu: Gpu) -> MegakernelPlan | None:
-    """The plan with the shortest predicted time, or None where none fits in the GPU's shared memory."""
+    """The plan with the shortest predicted time, or None where none fits in the GPU's shared memory.
+
+    It is kept, since going through all of them takes milliseconds.
+    """
     every = chain(plans(network.hidden, gpu), wide_plans(network, gpu))
     overlapping = (replace(each, overlap=may_overlap(each, network, gpu)) for each in every)
     return min(overlapping, key=lambda each: predicted_s(each, network, gpu), default=None)

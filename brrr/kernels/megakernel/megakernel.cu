@@ -38,7 +38,7 @@
 //
 // WIDTH is HIDDEN rounded up until everything divides: weights are zero there, and so is every value sent on.
 // The numbers are given by the compiler's -D, once for each shape, each of them: HIDDEN, WIDTH, CLUSTER, ROWS, TILE_ROWS,
-// TILE_QUADS, K_WARPS, DEPTH, SLOTS, BLOCKS, ADJACENT and WIDE; see plan.py for how they are chosen.
+// TILE_QUADS, K_WARPS, DEPTH, SLOTS, BLOCKS and WIDE; see plan.py for how they are chosen.
 //
 // Read next: plan.py, which shares out the work, and megakernel.py, which launches it.
 // By itself, checked and timed: python -m brrr.kernels.megakernel

@@ -6,19 +6,18 @@
 On GPUs with thread-block clusters (sm_90 on), `megakernel.cu`: activations stay in shared memory, weights are fetched
 ahead, and each cluster (for wide networks, all blocks of the GPU) takes rows through all layers. On others, and for
 networks too wide for that, `megakernel_grid.cu`: a cooperative launch with a barrier of the grid between layers.
-`supports` says beforehand which of the two it will be, and why.
 """
 
 from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Sequence
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from brrr.core.errors import ArgumentError
+from brrr.core.errors import ArgumentError, whole
 from brrr.gpu.launching import PreparedLaunch, raw_stream
 from brrr.gpu.nvrtc import function as function_of
+from brrr.kernels.checks import WORD, check_on_gpu, check_shape, check_tensors
 from brrr.kernels.megakernel.device import (
     GRID_KERNEL,
     GRID_SOURCE,
@@ -28,25 +27,23 @@ from brrr.kernels.megakernel.device import (
     current_device,
     gpu_of,
     grid_blocks,
-    plan,
 )
-from brrr.kernels.megakernel.plan import Gpu, MegakernelPlan, NetworkShape
+from brrr.kernels.megakernel.device import plan as best_plan
+from brrr.kernels.megakernel.plan import MegakernelPlan, NetworkShape
 
 if TYPE_CHECKING:
     import torch
 
 MOST_BLOCKS = 2**31 - 1
-WORD = 16
-"""The kernels read and write words of so many bytes."""
 
 
 class Megakernel:
     """A network of `len(weights)` layers on `batch` rows, ready to be launched.
 
     weights: of shape (hidden, hidden), as in `torch.nn.Linear`: y = relu(x @ weight.T + bias); biases: of shape
-    (hidden,). All float32 on one GPU. They are copied into an order that suits the kernel, once: after a change, `load`
-    them again. `plan` is how the work is shared out (see `megakernel_plan`); None means the cooperative kernel, as does
-    `clusters=False`. Results are float32 sums of float32 products, never TF32.
+    (hidden,). All float32 on one GPU. They are copied into an order that suits the kernel, once: what they hold later
+    does not count. `plan` is how the work is shared out (see `megakernel_plan`); None means the cooperative kernel, as
+    does `clusters=False`. Results are float32 sums of float32 products, never TF32.
 
     One call of an object is under way at a time: calls on one stream, or on streams that wait for each other. No call
     allocates anything but its result, and all can be captured into a CUDA Graph.
@@ -63,66 +60,47 @@ class Megakernel:
         plan: MegakernelPlan | None = None,
         clusters: bool = True,
     ) -> None:
+        import torch
+
         self.network = checked_network(weights, biases, batch)
         self.device = weights[0].device
         if self.device.index != current_device():
             raise ArgumentError("Megakernel", "weights", str(self.device), "the current GPU", "See torch.cuda.device")
         gpu = gpu_of(self.device.index) if clusters else NO_CLUSTERS
-        self.plan = plan if plan is not None else chosen(self.network, gpu)
+        self.plan = plan if plan is not None else best_plan(self.network, gpu)
         self._kept: tuple[torch.Tensor, ...] = ()
-        self._packed: tuple[torch.Tensor, ...] = ()
-        self._launch = self._cluster_launch() if self.plan is not None else self._grid_launch()
-        self._x, self._weights, self._biases, self._y = self._launch.values[:4]
-        self.load(weights, biases)
-
-    def load(self, weights: Sequence[torch.Tensor], biases: Sequence[torch.Tensor]) -> None:
-        """Take new weights and biases of the same shapes; calls and graphs from now on use them, on any stream.
-
-        No call may be under way on another stream.
-        """
-        import torch
-
-        if checked_network(weights, biases, self.network.batch) != self.network or weights[0].device != self.device:
-            raise ArgumentError("Megakernel.load", "weights", len(weights), f"those of {self.network} on {self.device}")
-        new = packed(weights, biases, self.plan)
-        if not self._packed:
-            self._packed = new
-            self._weights.value, self._biases.value = (each.data_ptr() for each in new)
-        else:  # in place: graphs and prepared calls hold the addresses
-            for kept, value in zip(self._packed, new, strict=True):
-                kept.copy_(value)
-        torch.cuda.current_stream(self.device).synchronize()
+        self._launch()  # what does not fit on the GPU is refused here
+        self._packed = packed(weights, biases, self.plan)
+        torch.cuda.current_stream(self.device).synchronize()  # calls may come on any stream
 
     def __call__(self, x: torch.Tensor, out: torch.Tensor | None = None) -> torch.Tensor:
-        """The network's result for `x`, of shape (batch, hidden), into `out` or a new tensor; it does not wait for it.
-
-        Both are contiguous float32 tensors on the network's GPU, at addresses that 16 divides, and do not overlap;
-        ArgumentError for any others.
-        """
+        """The result for `x`, of shape (batch, hidden), into `out` or a new tensor; it does not wait for it."""
         import torch
 
-        self._check("x", x)
-        if out is None:
-            out = torch.empty_like(x)
-        else:
-            self._check("out", out)
-            if out.data_ptr() == x.data_ptr():
-                raise ArgumentError("Megakernel", "out", "x itself", "another tensor")
-        self._x.value, self._y.value = x.data_ptr(), out.data_ptr()
-        self._launch(raw_stream(self.device.index))
+        out = torch.empty_like(x) if out is None else out
+        self.prepare(x, out)()
         return out
 
     def prepare(self, x: torch.Tensor, out: torch.Tensor) -> Callable[[], None]:
         """A function of no arguments that computes `x` into `out`, both checked once, here; it must not outlive them.
 
-        It costs less on the host than a call. Each has arguments of its own.
+        Both are contiguous float32 tensors on the network's GPU, at addresses that 16 divides, and do not overlap;
+        ArgumentError for any others. It costs less on the host than a call. Each has arguments of its own.
         """
-        self(x, out)
-        launch = self._cluster_launch() if self.plan is not None else self._grid_launch()
-        for mine, value in zip(launch.values, self._launch.values, strict=True):
-            mine.value = value.value
+        for name, each in (("x", x), ("out", out)):
+            check_tensors("Megakernel", {"weights": self._packed[0], name: each}, ("float32",))
+            check_shape("Megakernel", name, each, (self.network.batch, self.network.hidden))
+            check_on_gpu("Megakernel", {name: each}, WORD)
+        if out.data_ptr() == x.data_ptr():
+            raise ArgumentError("Megakernel", "out", "x itself", "another tensor")
+        launch = self._launch()
+        for value, tensor in zip(launch.values, (x, *self._packed, out), strict=False):
+            value.value = tensor.data_ptr()
         index, kept = self.device.index, (self, x, out)
         return lambda kept=kept: launch(raw_stream(index))  # type: ignore[misc]
+
+    def _launch(self) -> PreparedLaunch:
+        return self._cluster_launch() if self.plan is not None else self._grid_launch()
 
     def _cluster_launch(self) -> PreparedLaunch:
         made, network = self.plan, self.network
@@ -152,43 +130,6 @@ class Megakernel:
         values[4].value, values[5].value = (each.data_ptr() for each in self._kept)
         grid, block = (grid_blocks(function, index), 1, 1), (GRID_THREADS, 1, 1)
         return PreparedLaunch(function, grid, block, values, cooperative=True)
-
-    def _check(self, name: str, tensor: torch.Tensor) -> None:
-        import torch
-
-        shape = (self.network.batch, self.network.hidden)
-        if tensor.dtype is not torch.float32 or tensor.device != self.device or tensor.shape != shape:
-            found = f"{tensor.dtype} {tuple(tensor.shape)} on {tensor.device}"
-            raise ArgumentError("Megakernel", name, found, f"torch.float32 {shape} on {self.device}")
-        if not tensor.is_contiguous() or tensor.data_ptr() % WORD:
-            found = f"strides {tensor.stride()} at {tensor.data_ptr():#x}"
-            raise ArgumentError("Megakernel", name, found, "contiguous, at an address that 16 divides", "Use .clone()")
-
-
-def supports(layers: int, batch: int, hidden: int, dtype: str = "float32", gpu: Gpu | None = None) -> str | None:
-    """Why the kernel for clusters cannot run this network on this GPU, or None where it can.
-
-    >>> supports(8, 16, 256, "bfloat16")
-    'megakernel: float32 only, and this is bfloat16'
-
-    gpu: None means torch's current one.
-    """
-    if dtype.removeprefix("torch.") != "float32":
-        return f"megakernel: float32 only, and this is {dtype}"
-    if min(layers, batch, hidden) < 1:
-        return f"megakernel: layers, batch and hidden must be 1 or more, and these are {layers}, {batch}, {hidden}"
-    gpu = gpu_of(current_device()) if gpu is None else gpu
-    if not gpu.active_clusters:
-        return "megakernel: this GPU has no thread-block clusters (sm_90 on); the cooperative kernel runs instead"
-    if chosen(NetworkShape(layers, batch, hidden), gpu) is None:
-        return f"megakernel: hidden {hidden} does not fit in {gpu.shared_bytes} bytes of shared memory a block"
-    return None
-
-
-@lru_cache(maxsize=512)
-def chosen(network: NetworkShape, gpu: Gpu) -> MegakernelPlan | None:
-    """The plan for a network, kept, since going through all of them takes milliseconds."""
-    return plan(network, gpu)
 
 
 def between_blocks(
@@ -232,19 +173,15 @@ def packed(
 
 def checked_network(weights: Sequence[torch.Tensor], biases: Sequence[torch.Tensor], batch: int) -> NetworkShape:
     """The network that these tensors make; ArgumentError where they make none."""
-    import torch
-
     call = "Megakernel"
-    if isinstance(batch, bool) or not isinstance(batch, int) or not 1 <= batch < 2**31:
-        raise ArgumentError(call, "batch", batch, "a whole number of rows, 1 or more")
+    whole(call, "batch", batch, most=2**31 - 1)
     if not weights or len(weights) != len(biases):
         raise ArgumentError(call, "weights", f"{len(weights)} weights, {len(biases)} biases", "as many, one or more")
-    hidden = weights[0].shape[0] if weights[0].ndim else 0
+    hidden = max(1, weights[0].shape[0] if weights[0].ndim else 0)
     for name, tensors, shape in (("weights", weights, (hidden, hidden)), ("biases", biases, (hidden,))):
         for index, tensor in enumerate(tensors):
-            if tensor.dtype != torch.float32 or tensor.shape != shape or not hidden:
-                found = f"{tensor.dtype} {tuple(tensor.shape)}"
-                raise ArgumentError(call, f"{name}[{index}]", found, f"torch.float32 {shape}: layers of one width")
-            if not tensor.is_cuda or tensor.device != weights[0].device:
-                raise ArgumentError(call, f"{name}[{index}]", str(tensor.device), "a tensor on the network's GPU")
+            where = f"{name}[{index}]"
+            check_tensors(call, {"weights[0]": weights[0], where: tensor}, ("float32",), strided=True)
+            check_shape(call, where, tensor, shape)
+            check_on_gpu(call, {where: tensor})
     return NetworkShape(len(weights), batch, hidden)

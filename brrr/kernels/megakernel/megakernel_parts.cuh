@@ -169,25 +169,15 @@ __device__ __forceinline__ void write_output(float *y, const float4 *tile, int r
 // `base` is where this block's shared memory begins, `input` and `ready` are offsets in it.
 __device__ __forceinline__ void send(const float4 *tile, unsigned base, unsigned input, unsigned ready, int row,
                                      int column, int lane, int k_warp, unsigned rank) {
-    if (ADJACENT) {  // lanes side by side write words side by side: fewer and larger packets for the network between
-        constexpr int BLOCKS_AT_ONCE = 32 / TILE_WORDS;
-        const int word = lane % TILE_WORDS, quad = word / TILE_ROWS;
-        const float4 value = finished(tile, word, column + 4 * quad);
-        const unsigned at = input + 16 * place_of(column / 4 + quad, row + word % TILE_ROWS);
+    constexpr int BLOCKS_AT_ONCE = 32 / TILE_WORDS;  // lanes side by side write words side by side: fewer packets
+    const int word = lane % TILE_WORDS, quad = word / TILE_ROWS;
+    const float4 value = finished(tile, word, column + 4 * quad);
+    const unsigned at = input + 16 * place_of(column / 4 + quad, row + word % TILE_ROWS);
 #pragma unroll
-        for (int i = 0; i < CLUSTER; i += BLOCKS_AT_ONCE * K_WARPS) {
-            const int to = i + k_warp * BLOCKS_AT_ONCE + lane / TILE_WORDS;
-            const unsigned there = in_block(base, (to + rank) % CLUSTER);  // not all to the same block at a time
-            if (to < CLUSTER) store_across(there + at, value, there + ready);
-        }
-    } else {
-        const unsigned there = in_block(base, lane % CLUSTER);
-#pragma unroll
-        for (int i = lane + 32 * k_warp; i < TILE_WORDS * CLUSTER; i += 32 * K_WARPS) {
-            const int word = i / CLUSTER, quad = word / TILE_ROWS;
-            const unsigned at = input + 16 * place_of(column / 4 + quad, row + word % TILE_ROWS);
-            store_across(there + at, finished(tile, word, column + 4 * quad), there + ready);
-        }
+    for (int i = 0; i < CLUSTER; i += BLOCKS_AT_ONCE * K_WARPS) {
+        const int to = i + k_warp * BLOCKS_AT_ONCE + lane / TILE_WORDS;
+        const unsigned there = in_block(base, (to + rank) % CLUSTER);  // not all to the same block at a time
+        if (to < CLUSTER) store_across(there + at, value, there + ready);
     }
 }
 

@@ -78,10 +78,9 @@ class MegakernelPlan:
 
     hidden: the network's; width: rounded up. cluster: blocks; rows: of the batch, a cluster. tile_rows and tile_quads:
     a tile, rows by 4 * quads columns; k_warps: warps that share one. depth: values of k in a chunk of weights; slots:
-    chunks in the ring, a multiple of k_warps. blocks: that share a multiprocessor. adjacent: a store's lanes write side
-    by side, instead of each to another block. overlap: a launch may begin before the one in front of it has ended (the
-    kernel waits for its end before it reads x, or writes anything). wide: the cluster is no thread-block cluster but
-    any blocks of the GPU, and its results go through global memory.
+    chunks in the ring, a multiple of k_warps. blocks: that share a multiprocessor. overlap: a launch may begin before
+    the one in front of it has ended (the kernel waits for its end before it reads x, or writes anything). wide: the
+    cluster is no thread-block cluster but any blocks of the GPU, and its results go through global memory.
     """
 
     hidden: int
@@ -94,7 +93,6 @@ class MegakernelPlan:
     depth: int
     slots: int
     blocks: int = 1
-    adjacent: bool = True
     overlap: bool = False
     wide: bool = False
 
@@ -175,7 +173,7 @@ class MegakernelPlan:
         '-DHIDDEN=256'
         """
         shape = ("hidden", "width", "cluster", "rows", "tile_rows", "tile_quads")
-        names = (*shape, "k_warps", "depth", "slots", "blocks", "adjacent", "wide")
+        names = (*shape, "k_warps", "depth", "slots", "blocks", "wide")
         return tuple(f"-D{name.upper()}={int(getattr(self, name))}" for name in names)
 
 
