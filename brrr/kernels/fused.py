@@ -1,4 +1,4 @@
-"""Operators fused by hand in Triton: a chain of three, bias and ReLU, layer norm, softmax.
+"""Operators fused by hand in Triton: cos of cos, a chain of three, bias and ReLU, layer norm, softmax.
 
 Each kernel reads its inputs once and writes its results once; whatever stands between stays in registers. Arithmetic is
 in float32 whatever the type of the inputs, and rounded once, at the end. A row of layer norm or softmax is held by one
@@ -52,9 +52,17 @@ def _stored(start, value, left, BLOCK: tl.constexpr, EVEN: tl.constexpr):
 
 
 @triton.jit
+def _cos_cos(x, y, count, BLOCK: tl.constexpr, EVEN: tl.constexpr):
+    """cos(cos(x))."""
+    # count may exceed 2^31: the block's start is 64 bits wide, an offset inside the block need not be
+    start = tl.program_id(0).to(tl.int64) * BLOCK
+    value = tl.cos(tl.cos(_loaded(x + start, count - start, BLOCK, EVEN)))
+    _stored(y + start, value, count - start, BLOCK, EVEN)
+
+
+@triton.jit
 def _chain(x, r, y, scale, count, BLOCK: tl.constexpr, EVEN: tl.constexpr):
     """relu(x * scale + r); a NaN stays one."""
-    # count may exceed 2^31: the block's start is 64 bits wide, an offset inside the block need not be
     start = tl.program_id(0).to(tl.int64) * BLOCK
     value = _loaded(x + start, count - start, BLOCK, EVEN) * scale + _loaded(r + start, count - start, BLOCK, EVEN)
     _stored(y + start, tl.where(value < 0.0, 0.0, value), count - start, BLOCK, EVEN)
@@ -103,6 +111,14 @@ def _softmax(x, y, rows, width, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
     power = tl.exp(value - tl.max(value, axis=1)[:, None])
     result = power / tl.sum(power, axis=1)[:, None]
     tl.store(y + first * width + offsets, result.to(y.dtype.element_ty), mask=inside)
+
+
+def cos_cos(x: torch.Tensor) -> torch.Tensor:
+    """`x.cos().cos()` in one kernel; x as `scale_add_relu` takes it."""
+    _check("cos_cos", x=x)
+    y = torch.empty_like(x)
+    _along(_cos_cos, x, (x, y))
+    return y
 
 
 def scale_add_relu(x: torch.Tensor, scale: float, r: torch.Tensor) -> torch.Tensor:

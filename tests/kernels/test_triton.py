@@ -143,7 +143,7 @@ PSEUDO: dict[str, dict[str, Any]] = {
     "_add_parts": {"STEPS": 2, "LINES": 128, "COLUMNS": 16},
 }
 FUSED: dict[str, dict[str, Any]] = {
-    "_chain": {"BLOCK": 1024},
+    **{name: {"BLOCK": 1024} for name in ("_cos_cos", "_chain")},
     **{name: {"ROWS": 4, "COLUMNS": 1024} for name in ("_bias_relu", "_layer_norm", "_softmax")},
 }
 SIZES = ("batch", "width", "column_tiles", "parts")

@@ -8,7 +8,7 @@ import torch
 from brrr.core.measurement import Point
 from brrr.counting.description import array
 from brrr.counting.tracing import cost as counted
-from brrr_course.experiments import experiment, remat
+from brrr_course.experiments import cos_cos, experiment, remat
 from brrr_course.experiments import fusion as theory
 from brrr_course.experiments import remat as remat_work
 from brrr_course.experiments import sines as sines_work
@@ -30,6 +30,13 @@ def test_a_chain_of_sines_in_other_words_is_the_same(way: str) -> None:
 
 
 # ---- workloads ----
+
+
+@pytest.mark.parametrize("work", [*theory.WORKS.values(), cos_cos.TWO], ids=lambda work: work.operators.__name__)
+def test_what_triton_runs_is_there(work: theory.Work) -> None:
+    x = torch.ones(2, W)
+    if work.triton:
+        assert callable(theory.IMPLEMENTATIONS["triton"](work, {"x": x, "r": x}, {}))
 
 
 def test_saved_activations_take_the_memory_that_was_counted() -> None:
