@@ -212,10 +212,10 @@ def test_the_data_table_has_every_number_with_its_interval(opened):
     page = opened("01")
     page.answer(ANSWERS)
     figure, scene = page.figure("matmul"), page.made.views[1].fresh()
-    figure.locator("summary").click()
-    figure.locator("details tbody tr").first.wait_for()  # a fold tells that it opened a moment later
+    figure.locator("summary", has_text="Details and data").click()
+    figure.locator("table tbody tr").first.wait_for()  # a fold tells that it opened a moment later
     rows = [[each.inner_text() for each in row.locator("th, td").all()]
-            for row in figure.locator("details tbody tr").all()]  # fmt: skip
+            for row in figure.locator("table tbody tr").all()]  # fmt: skip
     line, size = scene.lines[0], scene.point["size"]
     e = scene.here()[line.name]
     (row,) = [row for row in rows if row[0] == f"{line.label}, {size}"]
