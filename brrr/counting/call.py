@@ -211,11 +211,18 @@ def last(x: torch.Tensor) -> bool:
     return x.dim() == 4 and x.shape[1] > 1 and x.is_contiguous(memory_format=torch.channels_last)
 
 
+def _in_order(x: torch.Tensor) -> bool:
+    """Whether it has no holes, and lies in the order of its dimensions or channels last."""
+    return x.is_contiguous() or last(x)
+
+
 def _walked(call: Call) -> Form | None:
     """Threads and their steps, of kernels that no sweep holds."""
     name = numbered(call.name.removeprefix("aten."))
     if name in ("_cdist_forward", "_pdist_forward"):
         return Form(STEPS, call.output.numel() * _PAIR, 1)
+    if name == "_pdist_backward":
+        return Form(EACH, call.tensor("pdist").numel() * call.output.shape[-1], 1)
     if name in ("_embedding_bag", "_embedding_bag_forward_only"):
         bags, width = call.output.numel(), call.output.shape[-1]
         return Form(STEPS, bags, math.ceil(call.tensor("indices").numel() * width / max(bags, 1)))
@@ -224,7 +231,8 @@ def _walked(call: Call) -> Form | None:
     x = call.output if "nearest" in name else call.args.get("grad_output", call.output)
     through = () if last(x) and name in _TURNED else _WALKS[name]
     steps = math.prod(x.shape[dim] for dim in through)
-    return Form(STEPS if through else EACH, x.numel() // max(steps, 1), steps)
+    crowd = max(1, x.numel() // call.output.numel())  # gradients that are added up in one place
+    return Form(STEPS if through else EACH, x.numel() // max(steps, 1), steps, 1 if through else crowd)
 
 
 def _indexed(call: Call) -> Form:
@@ -372,7 +380,7 @@ def _turned(out: torch.Tensor, taken: Sequence[torch.Tensor]) -> Form:
     out, taken = out.permute(order), [each.permute(order) for each in taken]
     length = _run(out, taken)
     apart = max(each.stride(-1) for each in taken)
-    if apart == out.stride(-1):
+    if apart in (0, out.stride(-1)):
         return Form("broadcast", out.numel() // max(length, 1), length)
     lines, apart = out.numel() // max(length, 1), max(apart, 1)
     return Form("strided", lines, length, max(1, lines // apart), apart)
@@ -384,7 +392,9 @@ def _elementwise(call: Call) -> Form:
     if name in ("cat", "stack"):  # in pieces, as those of the first one that holds anything
         piece = next((t for t in taken if t.numel()), out)
         length = max(math.prod(piece.shape[int(call.args.get("dim") or 0) :]), 1)
-        return Form("", out.numel() // length, length)
+        return Form("" if all(map(_in_order, taken)) else "strided", out.numel() // length, length)
+    if name == "roll":  # a kernel for each dimension
+        return Form("", max(1, len(call.args["dims"])), out.numel())
     length = _run(out, taken)
     lines = out.numel() // max(length, 1)
     if not name.startswith(_ALONE) and any(1 < t.numel() < out.numel() for t in taken):

@@ -138,3 +138,26 @@ def test_of_a_list_each_is_predicted_by_itself() -> None:
     assert len(found) == 3 and found[0].basis != found[1].basis and predict([], device="h100") == []
     with pytest.raises(ArgumentError, match="nothing besides a list"):
         predict([work], x)  # type: ignore[call-overload]
+
+
+def test_indices_sectors_and_crowds_are_paid_for() -> None:
+    x, end = image(8, 16, 257, 64, dtype="bfloat16"), image(8, 16, 1, 64, dtype="bfloat16")
+    cut, whole = (
+        busy(lambda a: torch.cat((a, end), 2), a) for a in (x[:, :, :-1], image(8, 16, 256, 64, dtype="bfloat16"))
+    )
+    assert cut > 2 * whole  # a cache that was cropped
+    maps = array((4, 128, 256, 256), "bfloat16")
+    once, both = (busy(lambda x, dims=dims: torch.roll(x, (4,) * len(dims), dims), maps) for dims in ((2,), (2, 3)))
+    assert both == pytest.approx(2 * once, rel=0.05)
+    assert once > 2 * busy(torch.clone, maps)
+    rows, norms = array((8192, 4096), "bfloat16"), array((8192, 1), "bfloat16")
+    spread = busy(lambda x, y: x / y.expand_as(x), rows, norms)
+    assert spread == pytest.approx(busy(torch.div, rows, norms), rel=0.02)  # a row read as it is
+
+
+def test_additions_to_one_place_wait_for_each_other() -> None:
+    twice, eightfold = (
+        busy(lambda x, n=n: f.interpolate(x, scale_factor=n, mode="bilinear"), image(4, 21, 512 // n, 512 // n,
+             wanted=True), backward=True) for n in (2, 8)
+    )  # fmt: skip
+    assert eightfold > 8 * twice  # as many elements, each place with sixteen times as many
