@@ -161,3 +161,13 @@ def test_additions_to_one_place_wait_for_each_other() -> None:
              wanted=True), backward=True) for n in (2, 8)
     )  # fmt: skip
     assert eightfold > 8 * twice  # as many elements, each place with sixteen times as many
+
+
+def test_attention_that_drops_out_is_one_kernel_as_on_a_gpu() -> None:
+    heads = [image(2, 4, 128, 64, dtype="bfloat16", wanted=True)] * 3
+    assert all(
+        "softmax" not in name for name in names(lambda *x: f.scaled_dot_product_attention(*x, dropout_p=0.1), *heads)
+    )
+    layer = torch.nn.TransformerEncoderLayer(64, 4, batch_first=True)
+    found = [each.kind for each in cost(layer, image(2, 32, 64), backward=True).operators]
+    assert found.count("attention") == 2
