@@ -139,8 +139,19 @@ def _distances(each: OperatorCost) -> list[OperatorCost]:
     return [*found, replace(multiplied, read_bytes=read), *passes]
 
 
+def _by_passes(each: OperatorCost) -> list[OperatorCost]:
+    """What torch writes as a chain of kernels, each of which reads what the one before it wrote; at last a mean."""
+    size, made = max(map(prod, each.shapes)), int(each.written_bytes) // ITEMSIZE.get(each.dtype, 4)
+    part, found = partial(part_of, replace(each, recent=None)), []
+    for word in TOLD["passes"][each.name].split():
+        name, _, operands = word.partition("=")
+        found.append(part("pointwise", name, int(operands or 1) * size, size, Form("", 1, size)))
+    return [*found, part("reduction", "mean", size, made, Form("whole", 1, size))] if made < size else found
+
+
 PARTS = {"aten.convolution": _with_bias, "aten.baddbmm": _copied_first, "aten.addmm": _copied_first,
-         "aten.addbmm": _one_by_one, "aten._euclidean_dist": _distances}  # fmt: skip
+         "aten.addbmm": _one_by_one, "aten._euclidean_dist": _distances,
+         **dict.fromkeys(TOLD["passes"], _by_passes)}  # fmt: skip
 """Operators that a GPU runs as several kernels."""
 
 

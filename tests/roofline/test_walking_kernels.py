@@ -171,3 +171,11 @@ def test_attention_that_drops_out_is_one_kernel_as_on_a_gpu() -> None:
     layer = torch.nn.TransformerEncoderLayer(64, 4, batch_first=True)
     found = [each.kind for each in cost(layer, image(2, 32, 64), backward=True).operators]
     assert found.count("attention") == 2
+
+
+def test_losses_that_torch_writes_as_several_kernels_are_several() -> None:
+    x, y = array(3_000_000), array(3_000_000)
+    assert names(f.soft_margin_loss, x, y) == ["neg", "mul", "exp", "log1p", "mean"]
+    assert names(lambda x, y: f.smooth_l1_loss(x, y, reduction="none"), x, y) == ["smooth_l1_loss"]
+    logits = busy(f.binary_cross_entropy_with_logits, x, y)
+    assert logits > 2 * busy(f.binary_cross_entropy, x, y)  # five kernels, or two
