@@ -4,13 +4,14 @@ import inspect
 import math
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any
 
 import torch
 from torch.utils import _pytree
 
-from brrr.counting.cost import ABOVE, COPIED, Form, Matmul
+from brrr.counting.cost import ABOVE, COPIED, TURNED, Form, Matmul
 from brrr.gpu import is_gpu
 
 _FUSED_STEPS = ("aten._fused_adam", "aten._fused_sgd", "aten._fused_adagrad")
@@ -163,7 +164,9 @@ def form_of(call: Call, kind: str) -> Form:
     if kind in ("pointwise", "copy", "random") and call.outputs:
         return _crossing(call) or _elementwise(call)
     if kind in _SPECIAL and call.outputs:
-        return _SPECIAL[kind](call)
+        form, x = _SPECIAL[kind](call), call.args.get("self")
+        copied = isinstance(x, torch.Tensor) and _COPIES.get(kind, _never)(call, x)
+        return replace(form, name=form.name + TURNED * copied)
     return Form()
 
 
@@ -301,13 +304,32 @@ def _transformed(call: Call) -> Form:
     sides = [x.shape[dim] for dim in call.args["dim"]]
     passes = sum(math.ceil(math.log(max(side, 2), _FITS)) * (_ODD if _SMOOTH % side else 1) for side in sides)
     length, scaled = math.prod(sides), bool(call.args["normalization"])
-    return Form("transform", x.numel() // max(1, length), length, 1, passes + scaled + to_real)
+    filled = 2 * (call.args.get("onesided") is False)  # the other half, whose places are calculated
+    return Form("transform", x.numel() // max(1, length), length, 1, passes + scaled + to_real + filled)
 
 
 _FITS, _ODD, _SMOOTH = 2**14, 6, math.factorial(127) ** 24
 """Numbers that one kernel of cuFFT transforms; passes for a length with a prime factor of more than 127, which becomes
 two transforms of at least twice the length, and products (L. Bluestein, 1970); what all other lengths divide."""
 
+
+def _refilled(call: Call, x: torch.Tensor) -> bool:
+    """Whether a result lies in order and begins as a copy of what does not."""
+    return call.name.startswith(_BEGUN) and not call.written and not x.is_contiguous()
+
+
+def _scattered(call: Call, x: torch.Tensor) -> bool:
+    """Whether the transforms of a call do not lie one behind another; cuFFT takes a single distance between them."""
+    batch = sorted((x.stride(dim), n) for dim, n in enumerate(x.shape) if dim not in call.args["dim"] and n > 1)
+    return any(step != stride * n for (stride, n), (step, _) in pairwise(batch))
+
+
+def _never(call: Call, x: torch.Tensor) -> bool:
+    return False
+
+
+_BEGUN = ("aten.index_copy", "aten.index_add", "aten.index_reduce", "aten.scatter")
+_COPIES: dict[str, Callable[[Call, torch.Tensor], bool]] = {"index": _refilled, "transform": _scattered}
 _CELLS = ("relu", "tanh", "lstm", "gru")
 """cuDNN's recurrent layers by its numbers for them."""
 
@@ -349,9 +371,10 @@ def _normed(call: Call, x: torch.Tensor) -> Form:
         return Form("rows", lines, x.numel() // max(lines, 1), *images)
     if "batch_norm" in name and x.dim() > 1:
         fixed = "backward" not in name and not call.args.get("training", "no_training" not in name)
+        lies = LAST * last(x) + ", strided" * (x.dim() > 2 and not _in_order(x))
         if fixed:
-            return Form("fixed" + LAST * last(x), x.shape[0] * x.shape[1], math.prod(x.shape[2:]))
-        name = "columns" if x.dim() == 2 else "channels" + LAST * last(x)
+            return Form("fixed" + lies, x.shape[0] * x.shape[1], math.prod(x.shape[2:]))
+        name = "columns" if x.dim() == 2 else "channels" + lies
         return Form(name, x.shape[1], x.numel() // max(x.shape[1], 1), *images)
     return Form()
 

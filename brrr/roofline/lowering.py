@@ -14,7 +14,7 @@ from math import prod
 from typing import Any
 
 from brrr.core.files import share
-from brrr.counting.cost import COPIED, ITEMSIZE, Cost, Form, OperatorCost
+from brrr.counting.cost import COPIED, ITEMSIZE, TURNED, Cost, Form, OperatorCost
 from brrr.roofline.decoding import by_products, part_of
 from brrr.roofline.peaks import short
 
@@ -77,7 +77,8 @@ def as_on_gpu(operators: Sequence[OperatorCost]) -> list[OperatorCost]:
         taken, merged = merges or (1, _masked(operators[place], found))
         if merged.name.endswith("_cell"):  # whose kernel adds the biases
             found[-5:] = [replace(each, name=each.name.replace("addmm", "mm")) for each in found[-5:]]
-        found += PARTS.get(merged.name, by_products)(merged)
+        made = PARTS.get(merged.name, by_products)
+        found += (_turned_first if merged.form.name.endswith(TURNED) else made)(merged)
         place += taken
     return found
 
@@ -94,6 +95,14 @@ def _with_bias(each: OperatorCost) -> list[OperatorCost]:
     bare = replace(each, shapes=each.shapes[:2], read_bytes=read_bytes, flop=each.flop and each.flop - flop)
     return [bare, OperatorCost("aten.add_", flop, written + bias_bytes, written, each.dtype,
                                (each.shapes[2],), "pointwise", (), form, each.backward)]  # fmt: skip
+
+
+def _turned_first(each: OperatorCost) -> list[OperatorCost]:
+    """A copy of what lies in another order, as of a matrix that is turned, and the operator."""
+    size, length = prod(each.shapes[0]), each.shapes[0][-1]
+    lines = size // max(1, length)
+    copied = part_of(each, "copy", "clone", size, size, Form("strided", lines, length, 1, lines))
+    return [copied, replace(each, form=replace(each.form, name=each.form.name.removesuffix(TURNED)))]
 
 
 def _copied_first(each: OperatorCost) -> list[OperatorCost]:

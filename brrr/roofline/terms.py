@@ -97,7 +97,7 @@ def modelled_time(
         start, moving = start + told.get("start_s", 0.0), moving * told.get("passes", 1)
         computing, chain = computing / told.get("rate", 1), chain or walked_s(each, told, model)
     if each.kind == "transform" and model.is_gpu:
-        moving *= each.form.window
+        start, moving = start * each.form.window, moving * each.form.window  # a kernel each
     device = start + max(moving, computing, chain)
     known = each.flop is not None and not each.name.startswith(INTERPOLATED)
     return OperatorTime(each.name, host, moving, computing, device, known)

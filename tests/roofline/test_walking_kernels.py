@@ -179,3 +179,14 @@ def test_losses_that_torch_writes_as_several_kernels_are_several() -> None:
     assert names(lambda x, y: f.smooth_l1_loss(x, y, reduction="none"), x, y) == ["smooth_l1_loss"]
     logits = busy(f.binary_cross_entropy_with_logits, x, y)
     assert logits > 2 * busy(f.binary_cross_entropy, x, y)  # five kernels, or two
+
+
+def test_what_lies_in_another_order_is_copied_first_or_gone_through_one_by_one() -> None:
+    x, index, source = image(512, 2048), torch.arange(256), image(256, 2048)
+    assert names(lambda x: torch.index_add(x, 0, index, source), x) == ["index_add"]
+    assert names(lambda x: torch.index_add(x, 0, index, source), image(2048, 512).t()) == ["clone", "index_add"]
+    assert names(lambda x: x.index_add_(0, index, source), image(2048, 512).t()) == ["index_add_"]
+    assert names(torch.fft.rfft, image(8, 64, 64).transpose(1, 2)) == ["clone", "_fft_r2c"]
+    assert names(torch.fft.rfft, image(64, 64).t()) == ["_fft_r2c"]  # a distance between lines is enough
+    norm = torch.nn.BatchNorm1d(256)
+    assert busy(norm, image(32, 4096, 256).transpose(1, 2)) > 3 * busy(norm, image(32, 256, 4096))
