@@ -4,13 +4,14 @@ import inspect
 import math
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any
 
 import torch
 from torch.utils import _pytree
 
-from brrr.counting.cost import ABOVE, COPIED, Form, Matmul
+from brrr.counting.cost import ABOVE, COPIED, TURNED, Form, Matmul
 from brrr.gpu import is_gpu
 
 _FUSED_STEPS = ("aten._fused_adam", "aten._fused_sgd", "aten._fused_adagrad")
@@ -158,7 +159,9 @@ def form_of(call: Call, kind: str) -> Form:
     if kind in ("pointwise", "copy", "random") and call.outputs:
         return _crossing(call) or _elementwise(call)
     if kind in _SPECIAL and call.outputs:
-        return _SPECIAL[kind](call)
+        form, x = _SPECIAL[kind](call), call.args.get("self")
+        copied = isinstance(x, torch.Tensor) and _COPIES.get(kind, _never)(call, x)
+        return replace(form, name=form.name + TURNED * copied)
     return Form()
 
 
@@ -206,11 +209,18 @@ def last(x: torch.Tensor) -> bool:
     return x.dim() == 4 and x.shape[1] > 1 and x.is_contiguous(memory_format=torch.channels_last)
 
 
+def _in_order(x: torch.Tensor) -> bool:
+    """Whether it has no holes, and lies in the order of its dimensions or channels last."""
+    return x.is_contiguous() or last(x)
+
+
 def _walked(call: Call) -> Form | None:
     """Threads and their steps, of kernels that no sweep holds."""
     name = numbered(call.name.removeprefix("aten."))
     if name in ("_cdist_forward", "_pdist_forward"):
         return Form(STEPS, call.output.numel() * _PAIR, 1)
+    if name == "_pdist_backward":
+        return Form(EACH, call.tensor("pdist").numel() * call.output.shape[-1], 1)
     if name in ("_embedding_bag", "_embedding_bag_forward_only"):
         bags, width = call.output.numel(), call.output.shape[-1]
         return Form(STEPS, bags, math.ceil(call.tensor("indices").numel() * width / max(bags, 1)))
@@ -219,7 +229,8 @@ def _walked(call: Call) -> Form | None:
     x = call.output if "nearest" in name else call.args.get("grad_output", call.output)
     through = () if last(x) and name in _TURNED else _WALKS[name]
     steps = math.prod(x.shape[dim] for dim in through)
-    return Form(STEPS if through else EACH, x.numel() // max(steps, 1), steps)
+    crowd = max(1, x.numel() // call.output.numel())  # gradients that are added up in one place
+    return Form(STEPS if through else EACH, x.numel() // max(steps, 1), steps, 1 if through else crowd)
 
 
 def _indexed(call: Call) -> Form:
@@ -288,13 +299,32 @@ def _transformed(call: Call) -> Form:
     sides = [x.shape[dim] for dim in call.args["dim"]]
     passes = sum(math.ceil(math.log(max(side, 2), _FITS)) * (_ODD if _SMOOTH % side else 1) for side in sides)
     length, scaled = math.prod(sides), bool(call.args["normalization"])
-    return Form("transform", x.numel() // max(1, length), length, 1, passes + scaled + to_real)
+    filled = 2 * (call.args.get("onesided") is False)  # the other half, whose places are calculated
+    return Form("transform", x.numel() // max(1, length), length, 1, passes + scaled + to_real + filled)
 
 
 _FITS, _ODD, _SMOOTH = 2**14, 6, math.factorial(127) ** 24
 """Numbers that one kernel of cuFFT transforms; passes for a length with a prime factor of more than 127, which becomes
 two transforms of at least twice the length, and products (L. Bluestein, 1970); what all other lengths divide."""
 
+
+def _refilled(call: Call, x: torch.Tensor) -> bool:
+    """Whether a result lies in order and begins as a copy of what does not."""
+    return call.name.startswith(_BEGUN) and not call.written and not x.is_contiguous()
+
+
+def _scattered(call: Call, x: torch.Tensor) -> bool:
+    """Whether the transforms of a call do not lie one behind another; cuFFT takes a single distance between them."""
+    batch = sorted((x.stride(dim), n) for dim, n in enumerate(x.shape) if dim not in call.args["dim"] and n > 1)
+    return any(step != stride * n for (stride, n), (step, _) in pairwise(batch))
+
+
+def _never(call: Call, x: torch.Tensor) -> bool:
+    return False
+
+
+_BEGUN = ("aten.index_copy", "aten.index_add", "aten.index_reduce", "aten.scatter")
+_COPIES: dict[str, Callable[[Call, torch.Tensor], bool]] = {"index": _refilled, "transform": _scattered}
 _CELLS = ("relu", "tanh", "lstm", "gru")
 """cuDNN's recurrent layers by its numbers for them."""
 
@@ -336,9 +366,10 @@ def _normed(call: Call, x: torch.Tensor) -> Form:
         return Form("rows", lines, x.numel() // max(lines, 1), *images)
     if "batch_norm" in name and x.dim() > 1:
         fixed = "backward" not in name and not call.args.get("training", "no_training" not in name)
+        lies = LAST * last(x) + ", strided" * (x.dim() > 2 and not _in_order(x))
         if fixed:
-            return Form("fixed" + LAST * last(x), x.shape[0] * x.shape[1], math.prod(x.shape[2:]))
-        name = "columns" if x.dim() == 2 else "channels" + LAST * last(x)
+            return Form("fixed" + lies, x.shape[0] * x.shape[1], math.prod(x.shape[2:]))
+        name = "columns" if x.dim() == 2 else "channels" + lies
         return Form(name, x.shape[1], x.numel() // max(x.shape[1], 1), *images)
     return Form()
 
@@ -367,7 +398,7 @@ def _turned(out: torch.Tensor, taken: Sequence[torch.Tensor]) -> Form:
     out, taken = out.permute(order), [each.permute(order) for each in taken]
     length = _run(out, taken)
     apart = max(each.stride(-1) for each in taken)
-    if apart == out.stride(-1):
+    if apart in (0, out.stride(-1)):
         return Form("broadcast", out.numel() // max(length, 1), length)
     lines, apart = out.numel() // max(length, 1), max(apart, 1)
     return Form("strided", lines, length, max(1, lines // apart), apart)
@@ -379,7 +410,9 @@ def _elementwise(call: Call) -> Form:
     if name in ("cat", "stack"):  # in pieces, as those of the first one that holds anything
         piece = next((t for t in taken if t.numel()), out)
         length = max(math.prod(piece.shape[int(call.args.get("dim") or 0) :]), 1)
-        return Form("", out.numel() // length, length)
+        return Form("" if all(map(_in_order, taken)) else "strided", out.numel() // length, length)
+    if name == "roll":  # a kernel for each dimension
+        return Form("", max(1, len(call.args["dims"])), out.numel())
     length = _run(out, taken)
     lines = out.numel() // max(length, 1)
     if not name.startswith(_ALONE) and any(1 < t.numel() < out.numel() for t in taken):

@@ -15,6 +15,8 @@ ITEMSIZE = {
 """Bytes of an element, by torch's name of its type."""
 
 
+TURNED = ", turned"
+"""Ends the name of a form whose operator first copies what it takes, which lies in another order."""
 ABOVE = ", and above"
 """Behind the form of a convolution's gradient with channels last: the gradient from above lies so, too."""
 COPIED = "copy"

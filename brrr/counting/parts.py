@@ -194,9 +194,22 @@ _LOOPS = ("while_loop", "map_impl", "associative_scan")
 """Those whose own loop, which torch runs when nobody looks on, can be run as it is."""
 
 
+_ATTENDED = f.scaled_dot_product_attention
+
+
+def _kept(
+    query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None = None, dropout_p: float = 0.0, *given: Any,
+    **named: Any,
+) -> Tensor:  # fmt: skip
+    """Attention without its dropout, which a GPU's kernel draws as it goes; a CPU has no single kernel with it."""
+    return _ATTENDED(query, key, value, attn_mask, dropout_p if is_gpu(query.device) else 0.0, *given, **named)
+
+
 @contextmanager
 def as_written() -> Iterator[None]:
-    """Loops and branches by their bodies, compiled functions as they are written, and checkpoints of the older kind."""
+    """Loops and branches by their bodies, compiled functions as they are written, checkpoints of the older kind, and
+    attention that drops out as one kernel.
+    """
     call: Any = torch._ops.HigherOrderOperator.__call__
 
     def by_body(operator: Any, /, *args: Any, **kwargs: Any) -> Any:
@@ -209,6 +222,7 @@ def as_written() -> Iterator[None]:
         _replaced(torch._ops.HigherOrderOperator, "__call__", by_body),
         # A re-entrant checkpoint refuses `autograd.grad`, since it leaves gradients in its leaves: there they are.
         _replaced(torch.autograd, "_is_checkpoint_valid", lambda: True),
+        _replaced(f, "scaled_dot_product_attention", _kept),
         torch.compiler.set_stance("force_eager"),
     ):
         yield

@@ -24,7 +24,7 @@ from brrr.roofline.own_kernels import own_kernel
 from brrr.roofline.peak import Sweep
 from brrr.roofline.peaks import Peaks
 from brrr.roofline.sweeps import BY_FLOP, Corrections, swept_operators, swept_products
-from brrr.roofline.terms import INTERPOLATED, OperatorTime, cache_rate, dtype_of, matrix_dtype, modelled_time
+from brrr.roofline.terms import INTERPOLATED, OperatorTime, cache_rate, dtype_of, kernel_of, matrix_dtype, modelled_time
 
 ADDED = ("aten.addmm", "aten._addmm_activation")
 """Products to which a row is added in the same kernel."""
@@ -90,7 +90,7 @@ def _carried(each: OperatorCost, here_s: float, model: DeviceModel) -> tuple[flo
     None where no sweep tells of it. Notes say so.
     """
     own = model.is_gpu and (is_decoding(each) or own_kernel(each))  # as many queries as keys were swept, no fewer bits
-    other = each.kind in (WHOLE, "fused") or own
+    other = each.kind in (WHOLE, "fused") or own or bool(model.is_gpu and kernel_of(each))
     if model.reference is None or each.form.name.startswith(COPIED) or other:
         return None
     if dtype_of(each) == "tf32" and each.kind in BY_FLOP:

@@ -14,7 +14,7 @@ from math import prod
 from typing import Any
 
 from brrr.core.files import share
-from brrr.counting.cost import COPIED, ITEMSIZE, Cost, Form, OperatorCost
+from brrr.counting.cost import COPIED, ITEMSIZE, TURNED, Cost, Form, OperatorCost
 from brrr.roofline.decoding import by_products, part_of
 from brrr.roofline.peaks import short
 
@@ -77,7 +77,8 @@ def as_on_gpu(operators: Sequence[OperatorCost]) -> list[OperatorCost]:
         taken, merged = merges or (1, _masked(operators[place], found))
         if merged.name.endswith("_cell"):  # whose kernel adds the biases
             found[-5:] = [replace(each, name=each.name.replace("addmm", "mm")) for each in found[-5:]]
-        found += PARTS.get(merged.name, by_products)(merged)
+        made = PARTS.get(merged.name, by_products)
+        found += (_turned_first if merged.form.name.endswith(TURNED) else made)(merged)
         place += taken
     return found
 
@@ -94,6 +95,14 @@ def _with_bias(each: OperatorCost) -> list[OperatorCost]:
     bare = replace(each, shapes=each.shapes[:2], read_bytes=read_bytes, flop=each.flop and each.flop - flop)
     return [bare, OperatorCost("aten.add_", flop, written + bias_bytes, written, each.dtype,
                                (each.shapes[2],), "pointwise", (), form, each.backward)]  # fmt: skip
+
+
+def _turned_first(each: OperatorCost) -> list[OperatorCost]:
+    """A copy of what lies in another order, as of a matrix that is turned, and the operator."""
+    size, length = prod(each.shapes[0]), each.shapes[0][-1]
+    lines = size // max(1, length)
+    copied = part_of(each, "copy", "clone", size, size, Form("strided", lines, length, 1, lines))
+    return [copied, replace(each, form=replace(each.form, name=each.form.name.removesuffix(TURNED)))]
 
 
 def _copied_first(each: OperatorCost) -> list[OperatorCost]:
@@ -139,8 +148,19 @@ def _distances(each: OperatorCost) -> list[OperatorCost]:
     return [*found, replace(multiplied, read_bytes=read), *passes]
 
 
+def _by_passes(each: OperatorCost) -> list[OperatorCost]:
+    """What torch writes as a chain of kernels, each of which reads what the one before it wrote; at last a mean."""
+    size, made = max(map(prod, each.shapes)), int(each.written_bytes) // ITEMSIZE.get(each.dtype, 4)
+    part, found = partial(part_of, replace(each, recent=None)), []
+    for word in TOLD["passes"][each.name].split():
+        name, _, operands = word.partition("=")
+        found.append(part("pointwise", name, int(operands or 1) * size, size, Form("", 1, size)))
+    return [*found, part("reduction", "mean", size, made, Form("whole", 1, size))] if made < size else found
+
+
 PARTS = {"aten.convolution": _with_bias, "aten.baddbmm": _copied_first, "aten.addmm": _copied_first,
-         "aten.addbmm": _one_by_one, "aten._euclidean_dist": _distances}  # fmt: skip
+         "aten.addbmm": _one_by_one, "aten._euclidean_dist": _distances,
+         **dict.fromkeys(TOLD["passes"], _by_passes)}  # fmt: skip
 """Operators that a GPU runs as several kernels."""
 
 

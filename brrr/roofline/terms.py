@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from brrr.core.errors import ArgumentError
+from brrr.counting.call import EACH
 from brrr.counting.cost import COPIED, Matmul, OperatorCost
 from brrr.gpu.datasheet import Hardware
 from brrr.roofline.decoding import CLOCK_HZ, START_S, is_decoding, keys_s
@@ -27,6 +28,8 @@ KERNELS: Mapping[str, Mapping[str, float]] = TOLD["kernel"]
 """How kernels that no sweep holds go through their elements (data/operators.toml says what each figure is)."""
 FULL, BLOCK, LANES = 2048, 1024, 128
 """Threads of a full multiprocessor, of a block that a thread's steps lie in, and those that issue in each cycle."""
+CROWD = 4
+"""Elements that are added to one place where what an addition takes was recorded; those of more wait for each other."""
 PAGEABLE = {f"{COPIED} in": 1e10, f"{COPIED} out": 1.8e10}
 """B/s of pageable copies, as seen on an H200's host: in one direction the driver gathers what it sends."""
 PINNED_BYTES_PER_S = 2.5e10
@@ -94,7 +97,7 @@ def modelled_time(
         start, moving = start + told.get("start_s", 0.0), moving * told.get("passes", 1)
         computing, chain = computing / told.get("rate", 1), chain or walked_s(each, told, model)
     if each.kind == "transform" and model.is_gpu:
-        moving *= each.form.window
+        start, moving = start * each.form.window, moving * each.form.window  # a kernel each
     device = start + max(moving, computing, chain)
     known = each.flop is not None and not each.name.startswith(INTERPOLATED)
     return OperatorTime(each.name, host, moving, computing, device, known)
@@ -117,6 +120,7 @@ def walked_s(each: OperatorCost, told: Mapping[str, float], model: DeviceModel) 
     What waits for steps or for indices waits neither for the memory's rate nor for arithmetic.
     """
     threads, steps, issued = each.form.lines, each.form.length, told.get("instructions", 0.0)
+    issued *= max(1.0, each.form.over / CROWD) if each.form.name == EACH else 1.0
     issuing = issued * threads * steps / (plain_rate(model, "fp32") or math.inf)
     full, together = max(1.0, threads / FULL / (model.sm_count or 1)), min(threads, BLOCK) / LANES
     cache = model.hardware and model.hardware.l2_bytes

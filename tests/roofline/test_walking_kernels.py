@@ -138,3 +138,55 @@ def test_of_a_list_each_is_predicted_by_itself() -> None:
     assert len(found) == 3 and found[0].basis != found[1].basis and predict([], device="h100") == []
     with pytest.raises(ArgumentError, match="nothing besides a list"):
         predict([work], x)  # type: ignore[call-overload]
+
+
+def test_indices_sectors_and_crowds_are_paid_for() -> None:
+    x, end = image(8, 16, 257, 64, dtype="bfloat16"), image(8, 16, 1, 64, dtype="bfloat16")
+    cut, whole = (
+        busy(lambda a: torch.cat((a, end), 2), a) for a in (x[:, :, :-1], image(8, 16, 256, 64, dtype="bfloat16"))
+    )
+    assert cut > 2 * whole  # a cache that was cropped
+    maps = array((4, 128, 256, 256), "bfloat16")
+    once, both = (busy(lambda x, dims=dims: torch.roll(x, (4,) * len(dims), dims), maps) for dims in ((2,), (2, 3)))
+    assert both == pytest.approx(2 * once, rel=0.05)
+    assert once > 2 * busy(torch.clone, maps)
+    rows, norms = array((8192, 4096), "bfloat16"), array((8192, 1), "bfloat16")
+    spread = busy(lambda x, y: x / y.expand_as(x), rows, norms)
+    assert spread == pytest.approx(busy(torch.div, rows, norms), rel=0.02)  # a row read as it is
+
+
+def test_additions_to_one_place_wait_for_each_other() -> None:
+    twice, eightfold = (
+        busy(lambda x, n=n: f.interpolate(x, scale_factor=n, mode="bilinear"), image(4, 21, 512 // n, 512 // n,
+             wanted=True), backward=True) for n in (2, 8)
+    )  # fmt: skip
+    assert eightfold > 8 * twice  # as many elements, each place with sixteen times as many
+
+
+def test_attention_that_drops_out_is_one_kernel_as_on_a_gpu() -> None:
+    heads = [image(2, 4, 128, 64, dtype="bfloat16", wanted=True)] * 3
+    assert all(
+        "softmax" not in name for name in names(lambda *x: f.scaled_dot_product_attention(*x, dropout_p=0.1), *heads)
+    )
+    layer = torch.nn.TransformerEncoderLayer(64, 4, batch_first=True)
+    found = [each.kind for each in cost(layer, image(2, 32, 64), backward=True).operators]
+    assert found.count("attention") == 2
+
+
+def test_losses_that_torch_writes_as_several_kernels_are_several() -> None:
+    x, y = array(3_000_000), array(3_000_000)
+    assert names(f.soft_margin_loss, x, y) == ["neg", "mul", "exp", "log1p", "mean"]
+    assert names(lambda x, y: f.smooth_l1_loss(x, y, reduction="none"), x, y) == ["smooth_l1_loss"]
+    logits = busy(f.binary_cross_entropy_with_logits, x, y)
+    assert logits > 2 * busy(f.binary_cross_entropy, x, y)  # five kernels, or two
+
+
+def test_what_lies_in_another_order_is_copied_first_or_gone_through_one_by_one() -> None:
+    x, index, source = image(512, 2048), torch.arange(256), image(256, 2048)
+    assert names(lambda x: torch.index_add(x, 0, index, source), x) == ["index_add"]
+    assert names(lambda x: torch.index_add(x, 0, index, source), image(2048, 512).t()) == ["clone", "index_add"]
+    assert names(lambda x: x.index_add_(0, index, source), image(2048, 512).t()) == ["index_add_"]
+    assert names(torch.fft.rfft, image(8, 64, 64).transpose(1, 2)) == ["clone", "_fft_r2c"]
+    assert names(torch.fft.rfft, image(64, 64).t()) == ["_fft_r2c"]  # a distance between lines is enough
+    norm = torch.nn.BatchNorm1d(256)
+    assert busy(norm, image(32, 4096, 256).transpose(1, 2)) > 3 * busy(norm, image(32, 256, 4096))
