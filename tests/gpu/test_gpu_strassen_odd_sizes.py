@@ -7,10 +7,10 @@ import torch
 
 from brrr.core.errors import UnavailableError
 from brrr.running.graphs import capture
-from brrr.strassen import IMPLEMENTATIONS, Implementation, explain, matmul, prepare
+from brrr.strassen import IMPLEMENTATIONS, Implementation, explain, matmul
 from brrr.strassen.accuracy import predicted_error
 from brrr.strassen.execution import cut_steps, pass_steps, prepare_right, prepared, run_all
-from brrr.strassen.odd_sizes import Copied, copied, core_of
+from brrr.strassen.odd_sizes import Copied, copied
 from brrr.strassen.operands import Arena, Right
 from brrr.strassen.problem import Problem, Sizes
 from brrr.strassen.workspace import workspace_bytes
@@ -66,15 +66,6 @@ def test_a_way_as_it_is_run(name: str, sizes: Sizes) -> None:
         assert error(out, a, b) <= ROOM * predicted_error(way, k)
 
 
-def test_whole_numbers_beside_a_core_are_exact() -> None:
-    a, b = (torch.randint(-3, 4, (1025, 1025), device="cuda").float() for _ in range(2))
-    for name in ("sgemm-strassen-1", "sgemm-strassen-3", "sgemm-winograd-2"):
-        assert core_of(Problem(IMPLEMENTATIONS[name], 1025, 1025, 1025)) != (1025, 1025, 1025)
-        out = spoilt(1025, 1025)
-        prepared(IMPLEMENTATIONS[name], a, b, out)()
-        assert torch.equal(out.double(), a.double() @ b.double())
-
-
 @pytest.mark.usefixtures("own_precision")
 def test_tf32_switched_on_by_the_caller_does_not_reach_the_thin_products() -> None:
     a, b = normal(1025, 1025), normal(1025, 1025)
@@ -100,15 +91,6 @@ def test_a_captured_way_replays_on_new_numbers(name: str, n: int) -> None:
     held.replay()
     torch.cuda.synchronize()
     assert error(out, a, b) <= ROOM * predicted_error(way, n)
-
-
-def test_a_prepared_right_side_meets_any_number_of_rows() -> None:
-    b = normal(1025, 1025)
-    for inner in ("sgemm", "fp16x3"):
-        right = prepare(b, rows=1025, level=2, form="strassen", inner=inner)
-        for rows in (1, 100, 1024, 1025):
-            a = normal(rows, 1025)
-            assert error(matmul(a, right), a, b) <= ROOM * predicted_error(Implementation(inner, 2, "strassen"), 1025)
 
 
 @pytest.mark.parametrize("turned", [False, True])
