@@ -10,7 +10,6 @@ from brrr.counting.description import array
 from brrr.counting.tracing import cost as counted
 from brrr_course.experiments import experiment, remat
 from brrr_course.experiments import fusion as theory
-from brrr_course.experiments import remat as remat_work
 from brrr_course.experiments import sines as sines_work
 from brrr_course.experiments.checked import error_against, peak_bytes_of
 from brrr_course.lessons.calculations import cases, tables
@@ -35,7 +34,7 @@ def test_a_chain_of_sines_in_other_words_is_the_same(way: str) -> None:
 def test_saved_activations_take_the_memory_that_was_counted() -> None:
     point: Point = {"activation": "hardswish", "depth": 16, "elements": 2**18}
     arrays = {
-        way: remat_work.peak_bytes(REMAT.variant(f"cpu-{way}"), point) / (4 * 2**18) for way in ("eager", "checkpoint")
+        way: remat.peak_bytes(REMAT.variant(f"cpu-{way}"), point) / (4 * 2**18) for way in ("eager", "checkpoint")
     }
     assert arrays["eager"] >= 1 + remat.saved_arrays("eager", 16)
     assert 1 + remat.saved_arrays("checkpoint", 16) <= arrays["checkpoint"] <= 0.7 * arrays["eager"]
@@ -45,13 +44,13 @@ def test_saved_activations_take_the_memory_that_was_counted() -> None:
 @pytest.mark.parametrize(("activation", "depth"), [("hardswish", 16), ("cos", 4)])
 def test_the_compiler_saves_all_or_nothing_at_any_size(activation: str, depth: int) -> None:
     for elements in (2**16, 2**18):
-        inputs = remat_work.RematInputs.of(elements, "cpu")
-        reference = remat_work._reference(activation, depth)
+        inputs = remat.RematInputs.of(elements, "cpu")
+        reference = remat._reference(activation, depth)
         check_ = error_against(reference, (inputs.x.detach(), inputs.gradient), results=2)
         peaks = {}
         for way in ("compile-saved", "compile"):
-            run = remat_work.both(remat_work.IMPLEMENTATIONS[way](activation, depth), inputs)
-            assert check_(run()) <= remat_work.TOLERANCE
+            run = remat.both(remat.IMPLEMENTATIONS[way](activation, depth), inputs)
+            assert check_(run()) <= remat.TOLERANCE
             peaks[way] = peak_bytes_of(run, "cpu")() / (4 * elements)
         assert peaks["compile-saved"] >= 1 + remat.saved_arrays("compile-saved", depth)
         assert peaks["compile"] == pytest.approx(2, abs=0.1), "y and dx"

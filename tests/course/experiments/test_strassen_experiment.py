@@ -19,7 +19,6 @@ from brrr.gpu.datasheet import hardware
 from brrr.strassen.implementations import Implementation
 from brrr_course.experiments import experiment
 from brrr_course.experiments import strassen as claims
-from brrr_course.experiments import strassen as strassen_work
 from brrr_course.experiments.strassen import (
     MEASURED,
     ON_CPU,
@@ -107,29 +106,22 @@ def test_names_lines_and_labels_are_distinct() -> None:
 # ---- workloads ----
 
 
-@pytest.mark.parametrize("n", [64, 97])
-def test_every_way_on_a_cpu_is_right_and_tells_its_error(n: int) -> None:
-    found = measure_point(STRASSEN, CPU, {"size": n}, budget_s=0.01)
-    assert {name: run for name, run in found.items() if isinstance(run, BrrrError)} == {}
-    assert all(0 < run.error < 1e-5 for run in found.values() if not isinstance(run, BrrrError))
-
-
 def test_ways_of_a_size_share_operands_and_workspace_and_still_do_their_own_product() -> None:
     works = {name: STRASSEN.workload(name, {"size": 96}) for name in CPU}
     for _ in range(2):  # again, after the others have used the workspace
         assert all(work.check() < 1e-5 for work in works.values())
-    one, two = (strassen_work.SquareInputs.of(96, "cpu") for _ in range(2))
+    one, two = (claims.SquareInputs.of(96, "cpu") for _ in range(2))
     assert one is two
     first = one.operands["float32"][0].clone()
     del works, one, two
-    assert not torch.equal(strassen_work.SquareInputs.of(96, "cpu").operands["float32"][0], first), "drawn anew"
+    assert not torch.equal(claims.SquareInputs.of(96, "cpu").operands["float32"][0], first), "drawn anew"
 
 
 @pytest.mark.parametrize("variant", GPU)
 def test_no_way_may_be_as_wrong_as_a_shorter_type(variant: str) -> None:
     """TF32's error is about 3e-4, bfloat16's 2e-3."""
     way = way_of(variant)
-    allowed = strassen_work.tolerance(STRASSEN.variant(variant), 4096)
+    allowed = claims.tolerance(STRASSEN.variant(variant), 4096)
     accurate = way is None and "f32" not in variant and "bf16" not in variant
     if accurate or (way is not None and way.inner in ("sgemm", "fp16x3")):
         assert allowed < 2.9e-4

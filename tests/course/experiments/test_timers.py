@@ -1,13 +1,10 @@
 """Running a variant at a point, and the teaching timers' mistakes."""
 
-import time
 from collections.abc import Iterator
 
 import pytest
 
 from brrr.core.errors import ArgumentError, BrrrError, DeviceMemoryError, UnavailableError, WrongResultError
-from brrr.core.measurement import median
-from brrr.timing import naive as naive_timers
 from brrr.timing.cpu_queue import CpuQueue
 from brrr_course.experiments import experiment
 from brrr_course.sources.rows import Timed
@@ -20,25 +17,6 @@ WORK_S, EXTRA_S = 0.01, 0.2
 def queue() -> Iterator[CpuQueue]:
     with CpuQueue() as made:
         yield made
-
-
-@pytest.mark.timing
-def test_each_naive_timer_makes_its_own_mistake(queue: CpuQueue) -> None:
-    first = [True]
-
-    def job() -> None:
-        time.sleep(WORK_S + (EXTRA_S if first.pop() else 0) if first else WORK_S)
-
-    def call() -> None:
-        queue.submit(job)
-
-    cold = median(naive_timers.no_warm_up(call, queue.synchronize))
-    lie = median(naive_timers.no_sync(call, queue.synchronize))
-    queue.synchronize()
-    waited = median(naive_timers.sync_each_call(call, queue.synchronize))
-    assert cold >= EXTRA_S, "the first call's extra must be in it"
-    assert lie < WORK_S / 2, "without waiting it sees the issuing only"
-    assert WORK_S <= waited < EXTRA_S
 
 
 @pytest.mark.parametrize("size", [0, -4, 2.5, "big", float("nan"), float("inf"), True])
