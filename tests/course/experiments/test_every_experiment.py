@@ -231,7 +231,7 @@ def as_traced(name: str, variant: Variant, workload: Workload, run: PredictedRun
         assert near(run.cost.eager_bytes, traced.eager_bytes), variant.name
 
 
-LISTED = {"matmul", "nested_sine", "run_ahead", "working_set", "pseudo_linear", "remat", "repeat"}
+LISTED = {"matmul", "nested_sine", "run_ahead", "working_set", "pseudo_linear", "remat", "repeat", "unary"}
 """What is predicted of their operators has each as it is, forward and backward; of the others it adds up."""
 
 

@@ -214,16 +214,6 @@ def test_wrong_arguments_end_the_command(
     assert message in capsys.readouterr().err
 
 
-def test_a_damaged_recording_ends_the_command(
-    writable_root: Path, only_recordings: Callable[[Path], None], capsys: pytest.CaptureFixture[str]
-) -> None:
-    only_recordings(writable_root)
-    path = writable_root / "h200" / "matmul.csv"
-    path.write_text(path.read_text()[:-1])
-    assert claims_table.main(["--source", "recorded:h200", "matmul"]) == 2
-    assert "matmul.csv: is truncated" in capsys.readouterr().err
-
-
 def test_a_size_called_once_does_not_decide_whether_the_lie_is_flat(tmp_path: Path) -> None:
     """Its issuing, behind a long wait, takes ten times as long; called more than once, the same would decide."""
 

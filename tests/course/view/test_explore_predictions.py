@@ -61,14 +61,6 @@ def the_same(run: PredictedRun, counted: Cost) -> None:
     assert run.cost.matmuls == counted.matmuls
 
 
-@pytest.mark.parametrize("name", ["copy", "relu", "gelu", "sigmoid", "tanh", "exp", "cos"])
-@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
-def test_unary_operators_as_tracing_finds_them(name: str, dtype: str) -> None:
-    from brrr_course.experiments.unary import operator_of
-
-    the_same(run_of("unary", name, elements=1000, dtype=dtype), traced(operator_of(name), array(1000, dtype)))
-
-
 @pytest.mark.parametrize("kind", ["bias", "pseudo", "chain", "norm", "softmax", "kept", "linear"])
 def test_works_of_fusion_as_tracing_finds_them(kind: str) -> None:
     from brrr_course.experiments.fusion import SCALE, WORKS
