@@ -23,12 +23,6 @@ LAUNCHES = [
     pytest.param(relu.by_bindings, id="bindings"),
     pytest.param(relu.by_pycuda, id="pycuda", marks=needs_pycuda),
 ]
-POINTS: list[tuple[str, dict[str, Value]]] = [
-    ("adds", {"elements": 1}), ("adds", {"elements": 2**20}), ("host_cost", {"elements": 1024, "operators": 1}),
-    ("host_cost", {"elements": 1024, "operators": 16}), ("host_cost", {"elements": 2**20, "operators": 1}),
-    ("run_ahead", {"elements": 1024}), ("run_ahead", {"elements": 2**22}), ("scaling", {"batch": 1}),
-    ("scaling", {"batch": 1024}),
-]  # fmt: skip
 
 
 # ---------------------------------------------------------------- the kernel
@@ -93,14 +87,6 @@ def test_the_nothing_kernel_launches() -> None:
 
 
 # ---------------------------------------------------------------- the experiments
-
-
-@pytest.mark.parametrize(("name", "point"), POINTS, ids=str)
-def test_every_variant_is_checked_and_timed(name: str, point: dict[str, Value]) -> None:
-    for variant, run in timed(experiment(name), point, budget_s=0.03, lacks="" if PYCUDA else "PyCUDA").items():
-        m = run.measurement
-        assert m.host_s is not None and m.period_s is not None, f"{variant}: {m.details()}"
-        print(f"{name} {variant}: {m}; period {m.period_s}; idle {m.idle_share}")
 
 
 def test_one_kernel_for_each_operator_of_the_script() -> None:
