@@ -69,15 +69,21 @@ def test_strided_operands_and_results() -> None:
                 assert error(found, a, b) <= ROOM * predicted_error(Implementation(inner, level, "winograd"), 400)
 
 
-@pytest.mark.parametrize("accuracy", [None, "fp32", "tf32", "bf16", 1e-5])
-@pytest.mark.parametrize("n", [256, 4096])
-def test_what_is_asked_for_is_what_comes(n: int, accuracy: float | str | None) -> None:
-    a, b = normal(n, n), normal(n, n)
+ASKED = [(dtype, accuracy) for dtype in ("float32", "bfloat16")
+         for accuracy in (None, "fp32", "tf32", "bf16", "fp16", 1e-5)
+         if dtype == "float32" or accuracy == "bf16"]  # fmt: skip
+SIZES = [(256, 256, 256), (4096, 4096, 4096), (2047, 2048, 2047), (1601, 2053, 1999), (4097, 4097, 4097)]
+
+
+@pytest.mark.parametrize(("dtype", "accuracy"), ASKED)
+@pytest.mark.parametrize("sizes", SIZES, ids=str)
+def test_what_is_asked_for_is_what_comes(sizes: tuple[int, int, int], dtype: str, accuracy: float | str | None) -> None:
+    (m, n, k), kind = sizes, getattr(torch, dtype)
+    a, b = normal(m, k, dtype=kind), normal(k, n, dtype=kind)
     made = explain(a, b, accuracy=accuracy)
-    found = matmul(a, b, accuracy=accuracy)
-    seen = error(found, a, b)
+    seen = error(matmul(a, b, accuracy=accuracy), a, b)
     told = f"error {seen:.1e}, predicted {made.predicted_error:.1e}. {made.why}"
-    print(f"{n} {accuracy}: {made.implementation.name}, {told}")
+    print(f"{sizes} {dtype} {accuracy}: {made.implementation.name}, {told}")
     assert seen <= 2 * made.predicted_error
 
 

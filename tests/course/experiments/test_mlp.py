@@ -183,6 +183,16 @@ def test_the_table_stands_beside_the_sources_own() -> None:
     assert at[2] == "1.82" and next(row for row in ours.rows if row[:2] == ("8", "2"))[8] == "10.0"
 
 
+def test_the_table_of_strassens_networks_stands_beside_the_sources_own() -> None:
+    fused, one = of(eager, 1.25), of(eager, 2.0)
+    ways: dict[str, Any] = {"module": eager, "pycuda-fused": fused, "strassen-one": one, "strassen": of(eager, 2.5)}
+    published, same, ours = tables(Grid(ways, ()), "strassen", layers=8)
+    assert published.badge.startswith("PUBLISHED") and same.badge.startswith("RECORDED")
+    theirs, here = (next(row for row in each.rows if row[1] == "32") for each in (published, same))
+    assert (theirs[7], here[7], here[13]) == ("0.24", "2.00", "1.60"), "at hidden size 4096"
+    assert [title for title, _ in ours.groups] == ["", "StrassenMLP, no tensor cores"]
+
+
 def test_the_table_shows_its_numbers_as_text_and_coloured() -> None:
     table = speedup_table("mlp", layers=8, source=grid_source())
     text, page = str(table), table._repr_html_()

@@ -35,7 +35,6 @@ from brrr_course.experiments.strassen import (
     workspace_bytes,
 )
 from brrr_course.lessons.drawings.strassen_frontier import free, frontier, judged, short, text
-from brrr_course.lessons.speedup_table import speedup_table
 from brrr_course.nouns.experiment import Experiment
 from brrr_course.nouns.source import Evidence
 from brrr_course.sources.live import Live
@@ -310,30 +309,6 @@ def test_names_lie_on_no_other_name_and_inside_the_axes(seed: int) -> None:
     assert not any(one.overlaps(other) for one, other in combinations(full, 2))
     assert all(frame.x0 <= b.x0 and b.x1 <= frame.x1 and frame.y0 <= b.y0 and b.y1 <= frame.y1 for b in full)
     assert not any(box.count_overlaps(line) for box in full)
-
-
-# ---- the table ----
-
-
-class Networks(Machine):
-    """The textbook network: one level is half again as fast as fusion on large ones, and half as fast on small ones."""
-
-    def known(self, described: Experiment, variant: str) -> dict[tuple[Value, ...], Measurement]:
-        factor = {"module": 1.0, "pycuda-fused": 0.8, "strassen-one": 0.5, "strassen": 0.4}.get(variant)
-        if factor is None:
-            return {}
-        time = Estimate(factor, 0.99 * factor, 1.01 * factor, 9)
-        return {tuple(p.values()): Measurement(period_s=time) for p in described.points() if described.has(variant, p)}
-
-
-def test_the_sources_table_stands_beside_ours() -> None:
-    source: Any = Networks()
-    published = speedup_table("strassen", layers=8, source=source)
-    same, ours = published.beside
-    assert published.badge.startswith("PUBLISHED") and same.badge.startswith("RECORDED")
-    theirs, here = (next(row for row in each.rows if row[1] == "32") for each in (published, same))
-    assert (theirs[7], here[7], here[13]) == ("0.24", "2.00", "1.60"), "at hidden size 4096"
-    assert [title for title, _ in ours.groups] == ["", "StrassenMLP, no tensor cores"]
 
 
 # ---- errors by level ----

@@ -113,12 +113,6 @@ def test_of_what_was_measured_the_figure_is_shown_and_an_interval_where_it_decid
 
 
 @pytest.mark.usefixtures("recordings")
-def test_without_a_source_the_environment_decides(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("BRRR_SOURCE", "recorded:cpu")
-    assert "Synthetic CPU" in str(claims("matmul"))
-
-
-@pytest.mark.usefixtures("recordings")
 def test_the_command_prints_every_claim_and_a_failing_claim_is_no_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
