@@ -6,8 +6,8 @@ from brrr.core.measurement import Value
 from brrr_course.experiments import experiment
 from tests.gpu.measuring import judged, on_gpu
 
-STRASSEN, ERRORS, MLP = (experiment(name) for name in ("strassen", "strassen_errors", "mlp"))
-REQUIRED = ("sgemm", "sgemm-strassen-1", "tf32", "bf16", "fp16", "auto-fp32", "torch-fp16x3", "strassen-one")
+STRASSEN, ERRORS = experiment("strassen"), experiment("strassen_errors")
+REQUIRED = ("sgemm", "sgemm-strassen-1", "tf32", "bf16", "fp16", "auto-fp32", "torch-fp16x3")
 """What a GPU machine has for certain; kernels of other generations may be missing, and then say so."""
 
 
@@ -21,9 +21,3 @@ def test_every_way_is_right_beside_all_others(n: int) -> None:
 def test_errors_are_measured_on_every_kind_of_inputs(level: int, inputs: str) -> None:
     point: dict[str, Value] = {"level": level, "inputs": inputs, "size": 1024}
     judged(ERRORS, on_gpu(ERRORS, point), point, REQUIRED, "span_s")
-
-
-@pytest.mark.parametrize("sizes", [(8, 128, 1024), (2, 5, 130), (8, 2048, 2048)], ids=str)
-def test_networks_by_strassens_algorithm_are_right(sizes: tuple[int, int, int]) -> None:
-    point: dict[str, Value] = dict(zip(("layers", "batch", "hidden"), sizes, strict=True))
-    judged(MLP, ["strassen", "strassen-accurate", "strassen-one"], point, REQUIRED, "span_s")

@@ -1,6 +1,5 @@
 """Many small products and a vocabulary's size: costs by hand, workloads."""
 
-import math
 from dataclasses import replace
 
 import pytest
@@ -11,7 +10,6 @@ from brrr.core.measurement import Point
 from brrr.counting.cost import Matmul
 from brrr_course.experiments import experiment
 from brrr_course.experiments.gemm_many import Gates
-from brrr_course.experiments.vocabulary import PADDED, TOKENS, VOCABULARIES, WORDS
 from brrr_course.nouns.experiment import Experiment, Workload
 
 MANY, WORDY = experiment("gemm_many"), experiment("vocabulary")
@@ -81,8 +79,3 @@ def test_the_last_layer_is_right_and_each_product_is_checked(
         wrong = [each * 1.02 if at == place else each for at, each in enumerate(found)]
         with pytest.raises(BrrrError, match="relative error"):
             work.verified(wrong)
-
-
-def test_the_vocabularies_reach_from_odd_to_whole_16_bytes() -> None:
-    assert {math.gcd(words * 2, 16) for words in VOCABULARIES} == {2, 4, 8, 16}
-    assert (WORDS * 2 % 16, PADDED * 2 % 16, max(TOKENS)) == (2, 0, 12 * 1024)
