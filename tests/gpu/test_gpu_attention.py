@@ -8,28 +8,13 @@ from torch.profiler import ProfilerActivity, profile
 
 from brrr.core.errors import DeviceMemoryError
 from brrr_course.experiments import experiment
-from brrr_course.experiments.attention import KINDS, matrix_bytes
+from brrr_course.experiments.attention import matrix_bytes
 
 ATTENTION = experiment("attention")
-IMPLEMENTATIONS = [each.name for each in ATTENTION.variants if each.on_gpu]
 
 
 def point(length: int, kind: str = "all", dtype: str = "bfloat16", head: int = 128) -> dict[str, Any]:
     return {"length": length, "kind": kind, "dtype": dtype, "head": head}
-
-
-def refused(way: str, at: dict[str, Any]) -> bool:
-    return at["dtype"] == "float32" and way in ("flash", "cudnn")
-
-
-POINTS = (*(point(2048, kind) for kind in KINDS), point(128), point(512, dtype="float32"), point(512, head=64))
-CASES = [(way, at) for at in POINTS for way in IMPLEMENTATIONS if ATTENTION.has(way, at) and not refused(way, at)]
-
-
-@pytest.mark.parametrize(("way", "at"), CASES)
-def test_every_way_is_right(way: str, at: dict[str, Any]) -> None:
-    work = ATTENTION.workload(way, at)
-    print(f"{way} {at}: {work.check():.2g}, {work.others['peak_bytes']() / 1e6:.1f} MB")
 
 
 def test_only_the_steps_store_the_matrix() -> None:

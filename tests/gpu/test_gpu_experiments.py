@@ -6,7 +6,10 @@ import pytest
 
 from brrr.core.measurement import Point
 from brrr_course.experiments import experiment
+from brrr_course.experiments.attention import ALL, KINDS
+from brrr_course.experiments.bits import ORDINARY, OUTLIERS
 from brrr_course.experiments.compiled import PROGRAMS, SIZES
+from brrr_course.experiments.gemm import TOLERANCES
 from tests.gpu.measuring import timed
 
 POINTS: list[tuple[str, Point]] = [
@@ -33,6 +36,14 @@ POINTS: list[tuple[str, Point]] = [
     *(("remat", {"activation": activation, "depth": depth, "elements": elements})
       for activation, depth, elements in (("cos", 2, 2**16), ("hardswish", 16, 2**21))),
     *(("compiled", {"program": program, "size": size}) for program, size in product(PROGRAMS, SIZES)),
+    *(("attention", {"length": 2048, "kind": kind, "dtype": "bfloat16", "head": 128}) for kind in KINDS),
+    *(("attention", {"length": length, "kind": ALL, "dtype": dtype, "head": head})
+      for length, dtype, head in ((128, "bfloat16", 128), (512, "float32", 128), (512, "bfloat16", 64))),
+    *(("bits", {"tokens": tokens, "width": 4096, "inputs": ORDINARY}) for tokens in (1, 16, 256)),
+    ("bits", {"tokens": 256, "width": 4096, "inputs": OUTLIERS}),
+    ("bits", {"tokens": 64, "width": 1024, "inputs": ORDINARY}),
+    *(("gemm", {"columns": columns, "size": 2048, "dtype": dtype})
+      for columns, dtype in product((1, 33, 64), TOLERANCES)),
     ("gemm_many", {"count": 3, "size": 96, "dtype": "bfloat16"}), ("vocabulary", {"vocabulary": 321, "tokens": 65}),
 ]  # fmt: skip
 
@@ -41,7 +52,7 @@ POINTS: list[tuple[str, Point]] = [
 @pytest.mark.usefixtures("freed")
 def test_every_way_is_right_and_measured(name: str, point: Point) -> None:
     described = experiment(name)
-    found = timed(described, point, budget_s=0.03, lacks="PyCUDA")
+    found = timed(described, point, budget_s=0.03, lacks=("PyCUDA", "has no kernel"))
     assert found
     for way, run in found.items():
         times = run.measurement

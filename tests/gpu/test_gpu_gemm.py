@@ -1,6 +1,5 @@
 """Products of matrices on a GPU: every way is right, padding against float64, kernels named with their grids."""
 
-import math
 import random
 import re
 
@@ -8,13 +7,11 @@ import pytest
 import torch
 
 from brrr.core.measurement import Point
-from brrr.gpu.precision import float32_products
 from brrr.kernels import padding
 from brrr.kernels.padding import padded_matmul
 from brrr.roofline.shapes import LAYOUTS
 from brrr.running.graphs import capture
 from brrr_course.experiments import experiment
-from brrr_course.experiments.gemm import MAKERS, TOLERANCES, Operands
 from tests.gpu.measuring import timed
 from tests.strassen_on_gpu import error
 
@@ -62,17 +59,6 @@ def test_a_padded_product_passes_gradients_and_goes_into_a_graph() -> None:
         assert float((one.grad - other.grad).norm() / one.grad.norm()) < 1e-2
     found = capture(lambda: padded_matmul(a, b)).replay()
     assert error(found, a, b) <= ALLOWED[torch.bfloat16]
-
-
-@pytest.mark.parametrize("dtype", TOLERANCES)
-@pytest.mark.parametrize("columns", [1, 33, 64])
-def test_every_way_gives_the_product(columns: int, dtype: str) -> None:
-    given = Operands.of(96, columns, dtype, "cuda")
-    for name in ("nn", "nt", "tn", "linear", "zeros", "padded"):
-        run, error_of = MAKERS[name](given)
-        found = float32_products(tf32=True)(run)() if dtype == "tf32" else run()
-        assert error_of(found) <= TOLERANCES[dtype], name
-        assert math.isnan(error_of(found[:-1])) or name == "zeros"
 
 
 def test_a_measurement_names_its_kernels_and_their_grids() -> None:

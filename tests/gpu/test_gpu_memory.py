@@ -16,7 +16,7 @@ from tests.gpu.measuring import timed
 REPEAT, STRIDES, OCCUPANCY = map(experiment, ("repeat", "strides", "occupancy"))
 
 
-runs = partial(timed, lacks="PyCUDA")
+runs = partial(timed, lacks=("PyCUDA",))
 """Every variant of the GPU at a point, none failed (but for PyCUDA, where there is none)."""
 
 

@@ -15,7 +15,7 @@ from brrr.gpu.datasheet import hardware
 from brrr.networks import IMPLEMENTATIONS
 from brrr.networks.implementations import NetworkImplementation
 from brrr_course.experiments import experiment
-from brrr_course.experiments.mlp import LARGE, STRASSEN, TRAINING, TUNED, floor_s, workload
+from brrr_course.experiments.mlp import BATCHES, LARGE, STRASSEN, TRAINING, TUNED, floor_s, workload
 from brrr_course.lessons.speedup_table import SLOWER, published_gains, shade, speedup_table
 from brrr_course.lessons.waiting import Comparison
 from brrr_course.nouns.experiment import Experiment
@@ -179,6 +179,7 @@ def test_the_table_stands_beside_the_sources_own() -> None:
     assert len(published.rows) == 28
     assert published.rows[0][:2] == ("8", "128") and published.rows[-1][:2] == ("1", "2")
     assert published.groups == same.groups and ("one kernel", 6) in ours.groups
+    assert all({int(row[1]) for row in each.rows} <= set(BATCHES) for each in (published, same, ours))
     at = next(row for row in same.rows if row[:2] == ("8", "2"))
     assert at[2] == "1.82" and next(row for row in ours.rows if row[:2] == ("8", "2"))[8] == "10.0"
 

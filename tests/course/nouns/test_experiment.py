@@ -257,8 +257,6 @@ def test_a_curve_along_names_is_in_the_axis_order() -> None:
     assert list(EVIDENCE.curve("a", "kind", size=2, share=0.5)) == ["zeta", "alpha"]
 
 
-
-
 # ---------------------------------------------------------------- sources, errors
 
 
