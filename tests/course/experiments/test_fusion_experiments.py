@@ -9,14 +9,12 @@ from brrr.core.measurement import Point
 from brrr.counting.description import array
 from brrr.counting.tracing import cost as counted
 from brrr_course.experiments import experiment, remat
-from brrr_course.experiments import fusion as theory
 from brrr_course.experiments import sines as sines_work
 from brrr_course.experiments.checked import error_against, peak_bytes_of
 from brrr_course.lessons.calculations import cases, tables
 from brrr_course.sources.timers import measure_point
 
 COS, FUSION, REMAT, SINES = (experiment(name) for name in ("cos_cos", "fusion", "remat", "sines"))
-W = theory.WIDTH
 
 
 # ---- bytes and FLOP: the tables of the experiments against the counter ----
