@@ -12,7 +12,7 @@ from played_class import RUN, Classroom, Played, answer, asks, hello, settle
 from brrr.core.errors import RecordingError
 from brrr_course.classroom import turns as turns_module
 from brrr_course.classroom.query import parse
-from brrr_course.classroom.turns import Request, TooManyError
+from brrr_course.classroom.turns import Request
 from brrr_course.sources.recording import RunDevice
 
 FILLERS = (
@@ -206,15 +206,6 @@ async def test_a_full_disk_loses_no_answer_and_is_said(room: Classroom, engine: 
         assert (await ask(another, "dan", 64)).ended_s is not None  # it reached the disk
 
 
-async def test_open_requests_are_limited(room: Classroom, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(turns_module, "MOST_OPEN", 3)
-    for size in (1, 2, 4):
-        await ask(room, "ada", size)
-    with pytest.raises(TooManyError, match="3 requests of ada"):
-        await ask(room, "ada", 8)
-    await ask(room, "bob", 8)
-
-
 async def test_a_worker_with_another_machine_is_refused(room: Classroom) -> None:
     with pytest.raises(RecordingError, match="cannot be joined"):
         room.turns._learn(hello(device="another CPU"))
@@ -255,23 +246,6 @@ async def test_slow_points_of_one_take_no_more_time_than_another_s_quick_ones(
     assert [size for size, _ in engine.measured] == [40, 4, 5, 6, 7, 8, 9, 10, 41, 11]  # 49 s before the second
 
 
-@pytest.mark.usefixtures("seconds_are_sizes")
-async def test_a_worker_is_idle_for_others_a_moment_only(
-    room: Classroom, engine: Played, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(turns_module, "PATIENCE", 0.02)
-    for user, size in (("slow", 40), ("quick", 4), ("slow", 41)):
-        await ask(room, user, size)
-        await settle()
-    for _ in range(2):
-        engine.release()
-        await settle()
-    assert not engine.running  # quick was answered just now, and may ask again
-    while not engine.running:
-        await asyncio.sleep(0.01)
-    assert len(engine.measured) == 2
-
-
 async def test_what_a_point_took_counts_and_not_what_was_expected(room: Classroom, engine: Played) -> None:
     engine.workers = 0
     for user, seconds in (("ada", 50.0), ("bob", 0.5)):
@@ -304,16 +278,6 @@ async def test_who_ends_the_process_that_measures_waits_for_the_next_point(room:
     assert shared.ended_s is not None
     room.turns._fined_until_s["storm"] = 0.0
     assert await storm(room, 68)
-
-
-async def test_a_full_queue_has_room_for_a_few_of_everybody(room: Classroom, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(turns_module, "MOST_WAITING", 10)
-    for number in range(10):
-        await ask(room, "ada", number + 1)
-    with pytest.raises(TooManyError):
-        await ask(room, "ada", 11)
-    for number in range(turns_module.FEW_OPEN):
-        await ask(room, "bob", 100 + number)
 
 
 @pytest.mark.parametrize("beside", [False, True])

@@ -1,7 +1,6 @@
 """Real workers and real children: measuring, and what is left after a kill, a hang, a crash and a lack of memory."""
 
 import asyncio
-import json
 import os
 import signal
 import stat
@@ -220,21 +219,3 @@ def test_a_class_measures_and_survives_a_killed_worker_a_cancel_and_ends_as_a_re
     assert set(recorded.known(MATMUL, "cpu")) == {(64,), (128,), (3000,)}
     assert set(recorded.known(MATMUL, "queue")) == {(64,)}
     assert recorded.badge(MATMUL).kind == "RECORDED"
-
-
-@pytest.mark.usefixtures("own_environment")  # dask sets some for its workers
-def test_a_measurement_over_its_limit_ends_and_is_remembered(tmp_path: Path) -> None:
-    async def act(room: Classroom) -> None:
-        assert "cells" in (await answer(room, 64))["cpu"]
-        slow = asyncio.create_task(answer(room, 6000))
-        while (busy := await asyncio.to_thread(measuring)) is None:
-            assert not slow.done()
-        busy.suspend()  # hangs, however fast the machine is
-        assert (await slow)["cpu"]["error"] == "TimedOutError"
-        assert (await answer(room, 6000))["cpu"]["error"] == "TimedOutError"
-        assert "cells" in (await answer(room, 128))["cpu"]
-        room.store.export(tmp_path)
-
-    with_dask(tmp_path / "class.db", act, limit_s=5.0)
-    (run, *_) = json.loads((tmp_path / "cpu" / "machine.json").read_text("utf-8"))["runs"]
-    assert [failure["error"] for failure in run["failed"]] == ["TimedOutError"]

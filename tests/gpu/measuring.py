@@ -33,13 +33,12 @@ def timed(
     point: Point,
     names: list[str] | None = None,
     budget_s: float = 0.05,
-    lacks: str = "",
+    lacks: tuple[str, ...] = (),
 ) -> dict[str, Timed]:
-    """The GPU's variants (or those named), each right and with its times, but for those whose error says `lacks`."""
+    """The GPU's variants (or those named), each right and with its times, but for errors that say what it lacks."""
     found = measure_point(described, on_gpu(described, point) if names is None else names, point, budget_s=budget_s)
-    wrong = {
-        name: run for name, run in found.items() if isinstance(run, BrrrError) and (not lacks or lacks not in str(run))
-    }
+    errors = {name: run for name, run in found.items() if isinstance(run, BrrrError)}
+    wrong = {name: run for name, run in errors.items() if not any(each in str(run) for each in lacks)}
     assert wrong == {}, point
     return {name: run for name, run in found.items() if isinstance(run, Timed)}
 

@@ -5,21 +5,12 @@ import torch
 
 from brrr.running.graphs import capture
 from brrr_course.experiments import experiment
-from brrr_course.experiments.compiled import PROGRAMS, SIZES
 from brrr_course.experiments.graph_breaks import BREAKS, KINDS
 from brrr_course.experiments.graph_breaks import SMALL as FEW
 from brrr_course.experiments.recompiles import AUTO, KEPT, MARK, NUMBER, STATIC, series
 from tests.gpu.measuring import timed
 
-COMPILED, BROKEN = experiment("compiled"), experiment("graph_breaks")
-
-
-@pytest.mark.parametrize("size", SIZES)
-@pytest.mark.parametrize("program", PROGRAMS)
-def test_every_way_is_right(program: str, size: str, freed: None) -> None:
-    for way, run in timed(COMPILED, {"program": program, "size": size}, budget_s=0.02).items():
-        times = run.measurement
-        print(f"{way}: {times.period_s} {times.busy_s} {times.latency_s} {times.kernels} {run.error:.2g} {times.flags}")
+BROKEN = experiment("graph_breaks")
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -8,7 +8,7 @@ from brrr.kernels import fused
 from brrr.kernels.elementwise.kernel import elementwise
 from brrr_course.experiments import experiment
 from brrr_course.experiments.remat import peak_bytes, saved_arrays
-from tests.gpu.measuring import aside, timed
+from tests.gpu.measuring import aside
 
 DTYPES = {torch.float32: 1e-6, torch.bfloat16: 1e-2, torch.float16: 2e-3, torch.float64: 1e-14}
 
@@ -98,22 +98,6 @@ def test_the_triton_kernels_against_float64(shape: tuple[int, int], dtype: torch
         "softmax": relative(fused.softmax(x), wide.softmax(-1)),
     }
     assert all(error <= allowed for error in errors.values()), errors
-
-
-@pytest.mark.parametrize(
-    ("name", "point"),
-    [
-        ("cos_cos", {"elements": 2**10, "dtype": "float32"}), ("cos_cos", {"elements": 2**26, "dtype": "bfloat16"}),
-        ("fusion", {"elements": 2**10, "dtype": "float32"}), ("fusion", {"elements": 2**26, "dtype": "bfloat16"}),
-        ("fusion", {"elements": 2**24, "dtype": "float32"}),
-        ("sines", {"sines": 1, "elements": 2**10}), ("sines", {"sines": 32, "elements": 2**20}),
-        ("remat", {"activation": "cos", "depth": 2, "elements": 2**16}),
-        ("remat", {"activation": "hardswish", "depth": 16, "elements": 2**21}),
-    ],
-)  # fmt: skip
-def test_every_way_is_right_and_measured(name: str, point: dict[str, Value]) -> None:
-    for each, run in timed(experiment(name), point).items():
-        print(f"{each:<16} {run.measurement} (error {run.error:.1e})")
 
 
 def test_to_compute_again_takes_less_memory() -> None:

@@ -16,6 +16,7 @@ import torch
 from brrr.core.errors import ArgumentError, BrrrError, UnavailableError
 from brrr.networks import IMPLEMENTATIONS, Network, Weights, best
 from brrr.networks.prepared import Prepared
+from tests.strassen_on_gpu import error
 
 PYCUDA = importlib.util.find_spec("pycuda") is not None
 NVMATH = importlib.util.find_spec("nvmath") is not None
@@ -225,11 +226,6 @@ def blas(request: pytest.FixtureRequest) -> Iterator[Any]:
     made.close()
 
 
-def relative(found: torch.Tensor, x: torch.Tensor, w: torch.Tensor) -> float:
-    wanted = x.double() @ w.double().t()
-    return float(torch.linalg.norm(found.double() - wanted) / torch.linalg.norm(wanted))
-
-
 @needs_nvmath
 @pytest.mark.parametrize("blas", [{}, {"workspace_bytes": 0}], indirect=True, ids=str)
 @pytest.mark.parametrize(("dtype", "worst"), [(torch.float32, 1e-6), (torch.bfloat16, 8e-3), (torch.float16, 1e-3)])
@@ -238,7 +234,7 @@ def test_cublas_itself(blas: Any, m: int, k: int, n: int, dtype: torch.dtype, wo
     x, w = torch.randn(m, k, device="cuda").to(dtype), torch.randn(n, k, device="cuda").to(dtype)
     out = torch.full((m, n), math.nan, dtype=dtype, device="cuda")
     blas.product(x, w, out)()
-    assert relative(out, x, w) <= worst
+    assert error(out, x, w.t()) <= worst
 
 
 @needs_nvmath
@@ -258,7 +254,7 @@ def test_the_fastest_of_cublas_and_cublaslt(m: int, k: int, n: int, tf32: bool) 
                 run = fastest_product(blas, x, w, out, tf32=tf32, among=among)
                 out.fill_(math.nan)
                 run()
-                assert relative(out, x, w) <= (2e-3 if tf32 else 1e-6)
+                assert error(out, x, w.t()) <= (2e-3 if tf32 else 1e-6)
     finally:
         torch.cuda.synchronize()
         blas.close()
@@ -270,6 +266,7 @@ def test_the_process_ends_cleanly() -> None:
     """A context still pushed at exit, or a handle destroyed too late, would abort."""
     code = (
         "import torch; from brrr.networks import *; n = Network(2, 4, 64); w = Weights.random(n, 'cuda')\n"
+        "from brrr.kernels import relu; relu.by_bindings(x := torch.ones(64, device='cuda'), x); relu.by_pycuda(x, x)\n"
         "made = [IMPLEMENTATIONS[k].build(n, w) for k in ('pycuda', 'pycuda-fused', 'pycuda-graph')]\n"
         "print(max(w.error(m.run()) for m in made) <= w.tolerance)"
     )

@@ -1,8 +1,6 @@
 """Lesson 03 on a real GPU: the hand-launched kernel, every rung of the ladder, the tests; no assertion on speed."""
 
 import importlib.util
-import subprocess
-import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -20,12 +18,6 @@ from tests.gpu.measuring import timed
 
 PYCUDA = importlib.util.find_spec("pycuda") is not None
 needs_pycuda = pytest.mark.skipif(not PYCUDA, reason="PyCUDA is not here")
-POINTS: list[tuple[str, dict[str, Value]]] = [
-    ("adds", {"elements": 1}), ("adds", {"elements": 2**20}), ("host_cost", {"elements": 1024, "operators": 1}),
-    ("host_cost", {"elements": 1024, "operators": 16}), ("host_cost", {"elements": 2**20, "operators": 1}),
-    ("run_ahead", {"elements": 1024}), ("run_ahead", {"elements": 2**22}), ("scaling", {"batch": 1}),
-    ("scaling", {"batch": 1024}),
-]  # fmt: skip
 
 
 # ---------------------------------------------------------------- the kernel
@@ -81,39 +73,7 @@ def test_pycuda_refuses_another_stream() -> None:
     assert torch.equal(launched(x, x), x)
 
 
-@needs_pycuda
-def test_a_program_with_pycuda_and_torch_ends_cleanly() -> None:
-    code = """
-import torch
-from brrr.kernels import relu
-x = torch.randn(5000, device="cuda")
-y = torch.empty_like(x)
-keep = relu.prepared_launch(x, y)
-keep()
-assert torch.equal(y, torch.relu(x))
-print("the last line", float((x @ x).isfinite()))
-"""
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=300)
-    assert done.returncode == 0 and "the last line 1.0" in done.stdout, done.stderr
-    assert "abort" not in done.stderr.lower() and "PyCUDA" not in done.stderr, done.stderr
-
-
 # ---------------------------------------------------------------- the experiments
-
-
-@pytest.mark.parametrize(("name", "point"), POINTS, ids=str)
-def test_every_variant_is_checked_and_timed(name: str, point: dict[str, Value]) -> None:
-    for variant, run in timed(experiment(name), point, budget_s=0.03, lacks="" if PYCUDA else "PyCUDA").items():
-        m = run.measurement
-        assert m.host_s is not None and m.period_s is not None, f"{variant}: {m.details()}"
-        print(f"{name} {variant}: {m}; period {m.period_s}; idle {m.idle_share}")
-
-
-def test_torch_is_as_it_was_after_the_ladder() -> None:
-    x = torch.randn(1000, device="cuda", requires_grad=True)
-    (gradient,) = torch.autograd.grad(torch.relu(x).sum(), x)
-    assert torch.equal(gradient, (x > 0).float())
-    assert not torch.is_inference_mode_enabled() and torch.is_grad_enabled()
 
 
 def test_one_kernel_for_each_operator_of_the_script() -> None:

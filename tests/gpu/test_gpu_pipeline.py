@@ -6,7 +6,7 @@ from collections.abc import Callable
 import pytest
 import torch
 
-from brrr.core.errors import ArgumentError, DeviceMemoryError, UnavailableError
+from brrr.core.errors import ArgumentError, UnavailableError
 from brrr.running.pipeline import Pipeline, host_array
 
 
@@ -133,11 +133,6 @@ def test_pageable_memory_is_refused_and_works_when_asked_for() -> None:
     pipeline(x, out)
     pipeline.synchronize()
     assert error(x, out, 1) < 1e-5
-
-
-def test_more_than_the_gpu_has_is_refused() -> None:
-    with pytest.raises(DeviceMemoryError, match="is free on the GPU; use more chunks, or fewer buffers"):
-        Pipeline(sines(1), 2**42, chunks=2)
 
 
 def test_more_pinned_memory_than_there_is_is_refused() -> None:

@@ -11,10 +11,8 @@ from brrr_course.experiments.checked import compile_now
 from brrr_course.experiments.pseudo_linear import inexact_share, pseudo_error, whole_numbers
 from brrr_course.sources.live import Live
 from brrr_course.sources.transition import find_transition, pays
-from tests.gpu.measuring import timed
 
 PSEUDO = experiment("pseudo_linear")
-FLAWS = experiment("pseudo_linear_flaws")
 SHAPES = [(1, 1), (3, 7), (65, 67), (1000, 1031), (32768, 64), (33, 24576), (5, 100003), (1_000_003, 3), (2048, 4096)]
 ALLOWED = {torch.float32: 1e-5, torch.bfloat16: 1e-2, torch.float16: 2e-3}
 
@@ -52,19 +50,6 @@ def test_more_than_two_to_the_31_elements(batch: int, width: int) -> None:
     assert bool((dx[-1] == 2).all()) and bool((dx[:1000] == 2).all())
     torch.testing.assert_close(dw, torch.full_like(dw, batch + 2.0), rtol=1e-4, atol=0)
     torch.testing.assert_close(db, torch.full_like(db, float(batch)), rtol=1e-4, atol=0)
-
-
-@pytest.mark.parametrize("direction", ["forward", "forward+backward"])
-@pytest.mark.parametrize(("width", "batch"), [(64, 128), (256, 128), (1024, 2048), (6144, 128)])
-def test_every_way_is_right_and_measured(width: int, batch: int, direction: str) -> None:
-    point: dict[str, Value] = {"width": width, "batch": batch, "direction": direction}
-    for name, run in timed(PSEUDO, point).items():
-        assert "single-call" not in run.measurement.flags, f"{name}: compiling was taken for its time"
-        print(f"{name:<22} {run.measurement} (error {run.error:.1e})")
-
-
-def test_every_stage_of_the_flawed_benchmark_is_right() -> None:
-    assert timed(FLAWS, {"width": 160, "batch": 2048})
 
 
 def test_a_width_after_another_is_compiled_and_not_run_eager() -> None:

@@ -5,7 +5,6 @@ import torch
 
 from brrr.core.measurement import Point
 from brrr_course.experiments import experiment
-from brrr_course.experiments.checked import peak_bytes_of
 from brrr_course.experiments.rnn import TOLERANCES
 from tests.gpu.measuring import timed
 
@@ -33,7 +32,3 @@ def test_tf32_is_not_used(cell: str) -> None:
         torch.backends.cudnn.allow_tf32 = before
         assert exact.check() <= TOLERANCES["float32"]
         assert torch.backends.cudnn.allow_tf32 is before
-
-
-def test_the_memory_of_a_call_is_that_of_what_it_makes() -> None:
-    assert peak_bytes_of(lambda: torch.empty(2**20, device="cuda"), "cuda")() == 2**22

@@ -7,9 +7,8 @@ from brrr.running.graphs import capture
 from brrr.strassen.accuracy import split_error
 from brrr.strassen.multiply import matmul, prepare
 from brrr.strassen.split import product_kernel
-from brrr.strassen.split.splitting import SplitSource, Terms, empty_terms, prepared_product, prepared_splits
+from brrr.strassen.split.splitting import SplitSource, Terms, empty_terms, prepared_splits
 from brrr_course.experiments.strassen_errors import HARD, INPUTS, random_inputs, row_error
-from tests.gpu.measuring import aside
 from tests.strassen_split_calls import split, split_product
 
 TOLERANCE = 6e-7
@@ -144,29 +143,6 @@ def test_the_error_of_each_default_is_at_most_sgemm_s(tiling: str, inputs: str) 
     found = torch.empty(1, 2048, 2048, device="cuda")
     product_kernel.prepared(split(a), split(w), found, product_kernel.Tiling(**CUDA[tiling]))()
     assert float((found[0] - exact).norm()) < float((a @ w.T - exact).norm())
-
-
-@hopper
-def test_in_a_graph_and_on_another_stream() -> None:
-    a, w = (x[0] for x in operands(1, 300, 260, 500))
-    left, right, out = empty_terms(300, 500, "cuda"), split(w), torch.empty(300, 260, device="cuda")
-    splits, launch = prepared_splits(SplitSource(a, left)), prepared_product(left, right, out)
-
-    def both() -> None:
-        splits()
-        launch()
-
-    both()
-    expected = out.clone()
-    replay = capture(both)
-    out.fill_(float("nan"))
-    replay()
-    torch.cuda.synchronize()
-    assert torch.equal(out, expected)
-    out.fill_(float("nan"))
-    with aside():
-        launch()
-    assert torch.equal(out, expected)
 
 
 def test_empty_results_and_empty_sums() -> None:

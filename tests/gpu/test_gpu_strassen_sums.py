@@ -3,9 +3,7 @@
 import pytest
 import torch
 
-from brrr.strassen import Implementation
-from brrr.strassen.algebra.blocks import buffer_shape, products_shape
-from brrr.strassen.passes.sums import pre_add_step
+from brrr.strassen.algebra.blocks import products_shape
 from brrr.strassen.split.exponents import split_exponents
 from tests import strassen_sums_calls as calls
 
@@ -52,32 +50,6 @@ def test_all_of_them(level: int, dtype: torch.dtype) -> None:
             for each, keep in zip(("cuda", "torch"), keeps, strict=True)
         )
         assert unlike(keeps[0], keeps[1]) <= allowed(dtype) and unlike(made, wanted) <= 2 * allowed(dtype)
-
-
-@pytest.mark.parametrize("level", [1, 2, 3])
-def test_split(level: int) -> None:
-    x = torch.randn(1000, 777, device="cuda") * torch.logspace(-9, 9, 1000, device="cuda")[:, None]
-    high, low, exponents = calls.split_pre_add(x, "left", "winograd", level)
-    wanted = calls.pre_add(x, "left", "winograd", level, kernels="torch").double()
-    back = (high.double() + low.double()) * torch.exp2(exponents.double())[:, :, None]
-    assert unlike(back, wanted) < 2.0**-22 and bool(high.isfinite().all())
-
-
-def test_a_graph_and_a_stream_of_ones_own() -> None:
-    x, out = torch.randn(300, 500, device="cuda"), torch.empty(buffer_shape(300, 500, "left", 2), device="cuda")
-    run = pre_add_step(x, "left", Implementation("sgemm", 2, "strassen"), out)
-    run()
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        run()
-    x.normal_()
-    graph.replay()
-    assert torch.equal(out, calls.pre_add(x, "left", "strassen", 2, kernels="torch"))
-    with torch.cuda.stream(torch.cuda.Stream()):
-        out.zero_()
-        run()
-        torch.cuda.current_stream().synchronize()
-    assert torch.equal(out, calls.pre_add(x, "left", "strassen", 2, kernels="torch"))
 
 
 def test_more_than_two_to_the_31_elements() -> None:

@@ -19,7 +19,6 @@ from brrr.timing.plan import Plan
 from brrr.timing.sampler import Sampler
 from brrr_course.experiments import experiment
 from brrr_course.sources.timers import measure_variant
-from tests.gpu.measuring import timed
 
 pytestmark = pytest.mark.timing  # other tests beside these would be in the times
 
@@ -193,16 +192,6 @@ def test_interleaved_functions_on_the_gpu() -> None:
     a, b = measure_together([lambda: x @ x, lambda: torch.relu(x)], device="cuda", budget_s=0.1)
     assert a.kernel_s is not None and b.kernel_s is not None and a.kernel_s.median > b.kernel_s.median
     assert a.sm_clock_hz is not None and a.device == torch.cuda.get_device_name()
-
-
-def test_a_point_of_each_experiment() -> None:
-    matmul = experiment("matmul")
-    assert timed(matmul, {"size": 1024}, ["cpu", "gpu-transfers", "gpu-first", "gpu"])
-    timers = experiment("timers")
-    for function in ("relu-64x1024", "spin-10us", "syncs", "mixed-20"):
-        point = {"function": function, "cache": "hot"}
-        names = [v.name for v in timers.variants if timers.has(v.name, point)]
-        assert timed(timers, point, names)
 
 
 def test_measuring_in_a_thread_while_another_waits() -> None:

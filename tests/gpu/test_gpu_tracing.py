@@ -1,7 +1,6 @@
 """Timelines on a real GPU: the idle share against the timer's, arrows, streams, and what a profiler may refuse."""
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,10 +8,7 @@ import torch
 
 from brrr import measure
 from brrr.core.errors import ArgumentError
-from brrr.drawing.timeline_figure import picture
 from brrr.tracing.tracer import trace
-from brrr_course.sources import timeline_file as files
-from brrr_course.sources.timeline_file import LIMIT_BYTES
 
 pytestmark = pytest.mark.timing  # other tests beside these would be in the times
 
@@ -154,14 +150,3 @@ def test_tracing_leaves_the_launches_as_cheap_as_before() -> None:
     assert before is not None and after is not None
     print(f"host_s {before.median:.2e} before, {after.median:.2e} after")
     assert after.median < 5 * before.median
-
-
-def test_the_file_is_small_and_is_read_again(tmp_path: Path) -> None:
-    for number, make in enumerate((small_relu, big_product, mixed)):
-        found = trace(make(), device="cuda")
-        path = files.write(found, tmp_path / f"{number}.json")
-        assert path.stat().st_size <= LIMIT_BYTES
-        assert files.read(path).spans == found.spans
-        print(f"{make.__name__}: {len(found.spans)} spans, {path.stat().st_size} bytes")
-        assert picture(found).png.startswith(b"\x89PNG")
-        assert sum(span.on_device for span in found.spans) <= 160

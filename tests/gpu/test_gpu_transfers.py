@@ -11,14 +11,6 @@ TRANSFERS, SINE = experiment("transfers"), experiment("nested_sine")
 COPIES = [v.name for v in TRANSFERS.variants if v.device == "cuda"]
 
 
-@pytest.mark.parametrize("nbytes", [1, 1000, 1_000_003, 2**24])
-def test_every_copy_is_exact(nbytes: int) -> None:
-    found = timed(TRANSFERS, {"nbytes": nbytes})
-    assert {run.error for run in found.values()} == {0.0}
-    for name, run in found.items():
-        print(name, nbytes, run.measurement)
-
-
 @pytest.mark.parametrize("variant", COPIES)
 def test_a_copy_that_does_nothing_is_found_out(variant: str, monkeypatch: pytest.MonkeyPatch) -> None:
     workload = TRANSFERS.workload(variant, {"nbytes": 2**20})

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from brrr.strassen.accuracy import CHUNK, SPLIT_ERROR, split_error
-from brrr.strassen.split.splitting import SplitSource, Terms, empty_terms, prepared_product, prepared_splits
+from brrr.strassen.split.splitting import Terms
 from tests.strassen_split_calls import split, split_product, value
 
 # ---- the split ----
@@ -92,16 +92,6 @@ def test_the_error_is_that_of_float32(scaled: str) -> None:
         float(((each - exact) / lengths).abs().max()) for each in (split_product(split(a), split(b)), a @ b.T)
     )
     assert found < max(4 * usual, 3e-7)
-
-
-def test_what_is_prepared_reads_what_is_there_when_it_runs() -> None:
-    a, b, out = torch.zeros(5, 7), torch.zeros(7, 6), torch.empty(5, 6)
-    left, right = empty_terms(5, 7), empty_terms(6, 7)
-    splits = prepared_splits(SplitSource(a, left), SplitSource(b.t(), right))
-    multiply = prepared_product(left, right, out)
-    a.normal_(), b.normal_()
-    splits(), multiply()
-    assert relative(out, a.double() @ b.double()) < 1e-6
 
 
 # ---- why the sums leave the tensor core: an emulation of one that truncates ----

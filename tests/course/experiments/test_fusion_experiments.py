@@ -8,16 +8,13 @@ import torch
 from brrr.core.measurement import Point
 from brrr.counting.description import array
 from brrr.counting.tracing import cost as counted
-from brrr_course.experiments import cos_cos, experiment, remat
-from brrr_course.experiments import fusion as theory
-from brrr_course.experiments import remat as remat_work
+from brrr_course.experiments import cos_cos, experiment, fusion, remat
 from brrr_course.experiments import sines as sines_work
 from brrr_course.experiments.checked import error_against, peak_bytes_of
 from brrr_course.lessons.calculations import cases, tables
 from brrr_course.sources.timers import measure_point
 
 COS, FUSION, REMAT, SINES = (experiment(name) for name in ("cos_cos", "fusion", "remat", "sines"))
-W = theory.WIDTH
 
 
 # ---- bytes and FLOP: the tables of the experiments against the counter ----
@@ -32,17 +29,17 @@ def test_a_chain_of_sines_in_other_words_is_the_same(way: str) -> None:
 # ---- workloads ----
 
 
-@pytest.mark.parametrize("work", [*theory.WORKS.values(), cos_cos.TWO], ids=lambda work: work.operators.__name__)
-def test_what_triton_runs_is_there(work: theory.Work) -> None:
-    x = torch.ones(2, W)
+@pytest.mark.parametrize("work", [*fusion.WORKS.values(), cos_cos.TWO], ids=lambda work: work.operators.__name__)
+def test_what_triton_runs_is_there(work: fusion.Work) -> None:
+    x = torch.ones(2, fusion.WIDTH)
     if work.triton:
-        assert callable(theory.IMPLEMENTATIONS["triton"](work, {"x": x, "r": x}, {}))
+        assert callable(fusion.IMPLEMENTATIONS["triton"](work, {"x": x, "r": x}, {}))
 
 
 def test_saved_activations_take_the_memory_that_was_counted() -> None:
     point: Point = {"activation": "hardswish", "depth": 16, "elements": 2**18}
     arrays = {
-        way: remat_work.peak_bytes(REMAT.variant(f"cpu-{way}"), point) / (4 * 2**18) for way in ("eager", "checkpoint")
+        way: remat.peak_bytes(REMAT.variant(f"cpu-{way}"), point) / (4 * 2**18) for way in ("eager", "checkpoint")
     }
     assert arrays["eager"] >= 1 + remat.saved_arrays("eager", 16)
     assert 1 + remat.saved_arrays("checkpoint", 16) <= arrays["checkpoint"] <= 0.7 * arrays["eager"]
@@ -52,13 +49,13 @@ def test_saved_activations_take_the_memory_that_was_counted() -> None:
 @pytest.mark.parametrize(("activation", "depth"), [("hardswish", 16), ("cos", 4)])
 def test_the_compiler_saves_all_or_nothing_at_any_size(activation: str, depth: int) -> None:
     for elements in (2**16, 2**18):
-        inputs = remat_work.RematInputs.of(elements, "cpu")
-        reference = remat_work._reference(activation, depth)
+        inputs = remat.RematInputs.of(elements, "cpu")
+        reference = remat._reference(activation, depth)
         check_ = error_against(reference, (inputs.x.detach(), inputs.gradient), results=2)
         peaks = {}
         for way in ("compile-saved", "compile"):
-            run = remat_work.both(remat_work.IMPLEMENTATIONS[way](activation, depth), inputs)
-            assert check_(run()) <= remat_work.TOLERANCE
+            run = remat.both(remat.IMPLEMENTATIONS[way](activation, depth), inputs)
+            assert check_(run()) <= remat.TOLERANCE
             peaks[way] = peak_bytes_of(run, "cpu")() / (4 * elements)
         assert peaks["compile-saved"] >= 1 + remat.saved_arrays("compile-saved", depth)
         assert peaks["compile"] == pytest.approx(2, abs=0.1), "y and dx"

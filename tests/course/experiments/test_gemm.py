@@ -1,6 +1,5 @@
 """Products of matrices, column by column: grid and plan, workloads, kernels' names, the predictor's claims."""
 
-import math
 from types import SimpleNamespace
 from typing import Any
 
@@ -10,7 +9,7 @@ import torch
 from brrr.core.errors import NotRecordedError
 from brrr.core.measurement import Measurement, Point
 from brrr_course.experiments import experiment
-from brrr_course.experiments.gemm import MAKERS, TOLERANCES, Operands, blocks, grids, matmul_of, settle_s, tile, tiles
+from brrr_course.experiments.gemm import MAKERS, Operands, blocks, grids, matmul_of, settle_s, tile, tiles
 from brrr_course.nouns.source import Evidence
 from brrr_course.sources.plan import steps as planned
 
@@ -49,19 +48,6 @@ def test_what_is_predicted_is_the_product_of_the_way() -> None:
 
 
 # ---- workloads ----
-
-
-@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16"])
-@pytest.mark.parametrize("name", [name for name in MAKERS if name != "zeros"])
-@pytest.mark.parametrize("columns", [1, 7, 32])
-def test_every_way_gives_the_product_and_a_wrong_one_is_refused(name: str, dtype: str, columns: int) -> None:
-    given = Operands.of(24, columns, dtype, "cpu")
-    run, error = MAKERS[name](given)
-    right = run()
-    exact = (given.w.double() @ given.x.double()).to(right.dtype)
-    torch.testing.assert_close(right.t() if name == "linear" else right, exact, rtol=2e-2, atol=2e-2)
-    assert error(right) <= TOLERANCES[dtype] < error(right * (1 + 3 * TOLERANCES[dtype]))
-    assert math.isnan(error(right.double()))
 
 
 def test_zeros_give_zeros() -> None:

@@ -1,8 +1,6 @@
 """Many small products and a vocabulary's size: costs by hand, workloads."""
 
-import math
 from dataclasses import replace
-from typing import Any
 
 import pytest
 import torch
@@ -11,10 +9,7 @@ from brrr.core.errors import BrrrError
 from brrr.core.measurement import Point
 from brrr.counting.cost import Matmul
 from brrr_course.experiments import experiment
-from brrr_course.experiments import gemm_many as many_work
-from brrr_course.experiments import vocabulary as vocabulary_work
 from brrr_course.experiments.gemm_many import Gates
-from brrr_course.experiments.vocabulary import PADDED, TOKENS, VOCABULARIES, WORDS
 from brrr_course.nouns.experiment import Experiment, Workload
 
 MANY, WORDY = experiment("gemm_many"), experiment("vocabulary")
@@ -47,7 +42,7 @@ def test_a_step_of_the_last_layer_is_three_products() -> None:
 # ---- workloads ----
 
 
-def on_cpu(described: Experiment, name: str, point: Point, work: Any) -> Workload:
+def on_cpu(described: Experiment, name: str, point: Point) -> Workload:
     """A GPU's way with its tensors on the CPU."""
     made: Workload = described.made(replace(described.variant(name), device="cpu"), point)
     return made
@@ -58,7 +53,7 @@ def on_cpu(described: Experiment, name: str, point: Point, work: Any) -> Workloa
 def test_every_way_gives_all_products_in_order_and_wrong_ones_are_refused(name: str, dtype: str) -> None:
     point: Point = {"count": 3, "size": 8, "dtype": dtype}
     given = Gates.of(3, 8, dtype, "cpu")
-    work = on_cpu(MANY, name, point, many_work)
+    work = on_cpu(MANY, name, point)
     found = work.run()
     right = torch.stack(list(found))
     torch.testing.assert_close(
@@ -76,7 +71,7 @@ def test_the_last_layer_is_right_and_each_product_is_checked(
     monkeypatch: pytest.MonkeyPatch, name: str, products: int
 ) -> None:
     monkeypatch.setattr(torch.cuda, "synchronize", lambda: None)
-    work = on_cpu(WORDY, name, FEW_WORDS, vocabulary_work)
+    work = on_cpu(WORDY, name, FEW_WORDS)
     found = work.run()
     assert [tuple(each.shape) for each in found] == [(5, 17), (5, 768), (17, 768)][:products]
     assert 0 < work.verified(found) <= 1e-2
@@ -84,8 +79,3 @@ def test_the_last_layer_is_right_and_each_product_is_checked(
         wrong = [each * 1.02 if at == place else each for at, each in enumerate(found)]
         with pytest.raises(BrrrError, match="relative error"):
             work.verified(wrong)
-
-
-def test_the_vocabularies_reach_from_odd_to_whole_16_bytes() -> None:
-    assert {math.gcd(words * 2, 16) for words in VOCABULARIES} == {2, 4, 8, 16}
-    assert (WORDS * 2 % 16, PADDED * 2 % 16, max(TOKENS)) == (2, 0, 12 * 1024)

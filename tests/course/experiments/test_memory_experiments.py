@@ -15,7 +15,6 @@ from brrr.gpu.datasheet import hardware
 from brrr.kernels import strides as strides_kernel
 from brrr_course.experiments import experiment
 from brrr_course.experiments import occupancy as occupancy_module
-from brrr_course.experiments import strides as strides_module
 from brrr_course.experiments import strides as strides_work
 from brrr_course.experiments import unary as unary_work
 from brrr_course.experiments import working_set as sets
@@ -88,21 +87,21 @@ def test_the_guide_begins_where_no_cache_helps() -> None:
 def test_touched_numbers_and_sectors_by_counting(numbers: int, stride: int, offset: int) -> None:
     point: dict[str, Value] = {"numbers": numbers, "stride": stride, "offset": offset}
     places = list(range(offset, numbers, stride))
-    assert strides_module.touched(point) == len(places)
-    assert strides_module.sectors(point) == len({place // 8 for place in places})
+    assert strides_work.touched(point) == len(places)
+    assert strides_work.sectors(point) == len({place // 8 for place in places})
     assert len(strides_work.strided(torch.zeros(numbers), point)) == len(places)
 
 
 @given(st.integers(1, 300), st.integers(1, 40), st.integers(0, 40))
 def test_pieces_of_two_sectors_by_counting(numbers: int, stride: int, offset: int) -> None:
     point: dict[str, Value] = {"numbers": numbers, "stride": stride, "offset": offset}
-    found = strides_module.sectors(point, nbytes=64)
+    found = strides_work.sectors(point, nbytes=64)
     assert found == len({place // 16 for place in range(offset, numbers, stride)})
 
 
 def test_what_whole_sectors_predict() -> None:
     points = [{"numbers": 2**20, "stride": stride, "offset": 0} for stride in (1, 2, 8, 16, 32)]
-    heights = [strides_module.by_sectors(hardware("h200"), point) for point in points]
+    heights = [strides_work.by_sectors(hardware("h200"), point) for point in points]
     assert heights == [pytest.approx(4.8e12 / each) for each in (1, 2, 8, 8, 8)]
 
 
@@ -135,7 +134,7 @@ def test_a_neighbour_that_is_touched_instead_is_found(name: str) -> None:
 def test_offsets_are_numbers_where_they_are_read_back(tmp_path: Path) -> None:
     """A category of numbers must come back from a file as numbers."""
     source = recorded(tmp_path, STRIDES, lambda *_: 1e-3, {"numbers": [str(2**22)]})
-    assert {point[1] for point in source.known(STRIDES, "read")} == set(strides_module.OFFSETS)
+    assert {point[1] for point in source.known(STRIDES, "read")} == set(strides_work.OFFSETS)
 
 
 # ---- occupancy ----

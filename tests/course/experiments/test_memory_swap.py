@@ -12,7 +12,6 @@ from swap_made_up import SWAP, h100
 from brrr.core.errors import NotRecordedError
 from brrr.core.measurement import Estimate
 from brrr_course.experiments import memory_swap as claims
-from brrr_course.experiments import memory_swap as swap_work
 from brrr_course.experiments.memory_swap import (
     CALLS,
     NAMES,
@@ -101,9 +100,9 @@ def test_every_operator_is_called_and_every_call_has_one() -> None:
 
 
 def test_a_workload_checks_its_call(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(swap_work, "must_fit", lambda *_: None)
+    monkeypatch.setattr(claims, "must_fit", lambda *_: None)
     variant = replace(SWAP.variant("eager"), device="cpu")
-    one = swap_work.workload(variant, {"call": "sort 17x1021 float32"})
+    one = claims.workload(variant, {"call": "sort 17x1021 float32"})
     assert one.check() == 0.0 and one.cost.bytes == cost_of("sort 17x1021 float32").bytes
     with pytest.raises(Exception, match=r"expected at most 0\.0001"):
         one.verified((torch.zeros(17, 1021), torch.zeros(17, 1021)))

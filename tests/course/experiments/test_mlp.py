@@ -15,7 +15,7 @@ from brrr.gpu.datasheet import hardware
 from brrr.networks import IMPLEMENTATIONS
 from brrr.networks.implementations import NetworkImplementation
 from brrr_course.experiments import experiment
-from brrr_course.experiments.mlp import LARGE, STRASSEN, TRAINING, TUNED, floor_s, workload
+from brrr_course.experiments.mlp import BATCHES, LARGE, STRASSEN, TRAINING, TUNED, floor_s, workload
 from brrr_course.lessons.speedup_table import SLOWER, published_gains, shade, speedup_table
 from brrr_course.lessons.waiting import Comparison
 from brrr_course.nouns.experiment import Experiment
@@ -179,8 +179,19 @@ def test_the_table_stands_beside_the_sources_own() -> None:
     assert len(published.rows) == 28
     assert published.rows[0][:2] == ("8", "128") and published.rows[-1][:2] == ("1", "2")
     assert published.groups == same.groups and ("one kernel", 6) in ours.groups
+    assert all({int(row[1]) for row in each.rows} <= set(BATCHES) for each in (published, same, ours))
     at = next(row for row in same.rows if row[:2] == ("8", "2"))
     assert at[2] == "1.82" and next(row for row in ours.rows if row[:2] == ("8", "2"))[8] == "10.0"
+
+
+def test_the_table_of_strassens_networks_stands_beside_the_sources_own() -> None:
+    fused, one = of(eager, 1.25), of(eager, 2.0)
+    ways: dict[str, Any] = {"module": eager, "pycuda-fused": fused, "strassen-one": one, "strassen": of(eager, 2.5)}
+    published, same, ours = tables(Grid(ways, ()), "strassen", layers=8)
+    assert published.badge.startswith("PUBLISHED") and same.badge.startswith("RECORDED")
+    theirs, here = (next(row for row in each.rows if row[1] == "32") for each in (published, same))
+    assert (theirs[7], here[7], here[13]) == ("0.24", "2.00", "1.60"), "at hidden size 4096"
+    assert [title for title, _ in ours.groups] == ["", "StrassenMLP, no tensor cores"]
 
 
 def test_the_table_shows_its_numbers_as_text_and_coloured() -> None:

@@ -12,7 +12,6 @@ from brrr_course.experiments import experiment
 from brrr_course.experiments.overlap import Toy, Travelling, balanced
 from brrr_course.nouns.experiment import Experiment
 from brrr_course.nouns.source import Evidence
-from brrr_course.sources.plan import prioritized
 
 OVERLAP = experiment("overlap")
 TOYS = [variant.name for variant in OVERLAP.variants if variant.device == "cpu-queue"]
@@ -96,8 +95,3 @@ def test_the_balance_is_found_from_the_measurements(slower: float, sines: int) -
 def test_where_nothing_balances_there_is_none() -> None:
     with pytest.raises(NotRecordedError, match="no number of sines takes as long as sending"):
         balanced(Evidence(OVERLAP, MadeUp(100.0)), "sines")  # type: ignore[arg-type]
-
-
-def test_the_anchor_is_recorded_first() -> None:
-    first = [point for point, phase in prioritized(OVERLAP) if phase == "anchor"]
-    assert {"elements": 2**28, "sines": 40} in first

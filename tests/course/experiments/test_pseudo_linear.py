@@ -1,7 +1,6 @@
 """The pseudo-linear experiments: costs, theory, what is run and checked, claims, exercises, compared speed-ups."""
 
 import itertools
-from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -10,16 +9,14 @@ import pytest
 import torch
 from formulas import Made
 
-from brrr.core.errors import ArgumentError, BrrrError, DeviceMemoryError, WrongResultError
+from brrr.core.errors import ArgumentError, BrrrError, WrongResultError
 from brrr.core.measurement import Measurement, Value
 from brrr.counting.cost import Cost
 from brrr.gpu.datasheet import hardware
+from brrr.strassen.algebra.forms import FORMS
+from brrr.strassen.algebra.reference import product
 from brrr_course.experiments import experiment, pseudo_linear_flaws
-from brrr_course.experiments import pseudo_linear as checks
-from brrr_course.experiments import pseudo_linear as theory
-from brrr_course.experiments import pseudo_linear as thread_claims
 from brrr_course.experiments import pseudo_linear as work
-from brrr_course.experiments import pseudo_linear_flaws as flaws_work
 from brrr_course.lessons.claims_table import claims
 from brrr_course.lessons.comparing import compare
 from brrr_course.lessons.guessing import forget, guess
@@ -42,11 +39,11 @@ H200 = Machine("h200", "NVIDIA H200", "cuda")
 def test_the_roofline_predicts_about_a_fiftieth_of_the_width_on_an_h200() -> None:
     for width in (8192, 16384, 24576):
         point = {"width": width, "batch": 32768, "direction": "forward"}
-        predicted = theory.speedup_by_roofline(hardware("h200"), point)
+        predicted = work.speedup_by_roofline(hardware("h200"), point)
         assert predicted is not None
         assert 45 < width / predicted < 65
-    assert theory.speedup_by_roofline(None, {"width": 64, "batch": 1}) is None
-    assert theory.speedup_by_flop(None, {"width": 64, "batch": 1}) == 64
+    assert work.speedup_by_roofline(None, {"width": 64, "batch": 1}) is None
+    assert work.speedup_by_flop(None, {"width": 64, "batch": 1}) == 64
 
 
 def test_every_guide_has_a_height_with_a_datasheet() -> None:
@@ -69,16 +66,6 @@ def test_every_way_on_the_toy_accelerator_is_right(width: int, batch: int, direc
         made.close()
 
 
-def test_too_large_a_point_says_what_it_needs(monkeypatch: pytest.MonkeyPatch) -> None:
-    point: dict[str, Value] = {"width": 24576, "batch": 32768, "direction": "forward"}
-    tensors = 3 * 24576 * 32768 * 4
-    assert work.needed_bytes(PSEUDO.variant("pseudo-eager"), point) == tensors + 4 * 24576
-    assert work.needed_bytes(PSEUDO.variant("linear-eager"), point) == tensors + 4 * 24576**2
-    monkeypatch.setattr("psutil.virtual_memory", lambda: type("Memory", (), {"available": 10**9}))
-    with pytest.raises(DeviceMemoryError, match=r"pseudo of width 24576, batch 32768 needs 9\.66 GB and 1 GB is free"):
-        PSEUDO.workload("queue-pseudo-eager", point)
-
-
 # ---- the checks can fail ----
 
 
@@ -87,7 +74,7 @@ def test_too_large_a_point_says_what_it_needs(monkeypatch: pytest.MonkeyPatch) -
 def test_a_wrong_linear_layer_is_found_out(spoilt: int, wrong: str) -> None:
     x, g, w, b = torch.randn(300, 64), torch.randn(300, 64), torch.randn(64, 64), torch.randn(64)
     right = [x @ w.t() + b, g @ w, g.t() @ x, g.sum(0)]
-    error = checks.linear_error(x, w, b, g)
+    error = work.linear_error(x, w, b, g)
     assert error(tuple(right)) < 1e-5
     result = right[spoilt].clone()
     if wrong == "TF32":
@@ -99,52 +86,20 @@ def test_a_wrong_linear_layer_is_found_out(spoilt: int, wrong: str) -> None:
     assert not error((*right[:spoilt], result, *right[spoilt + 1 :])) <= work.TOLERANCE
 
 
-def quarters(m: torch.Tensor) -> tuple[torch.Tensor, ...]:
-    top, left = m.shape[0] // 2, m.shape[1] // 2
-    return m[:top, :left], m[:top, left:], m[top:, :left], m[top:, left:]
-
-
-def joined(a: torch.Tensor, b: torch.Tensor, c: torch.Tensor, d: torch.Tensor) -> torch.Tensor:
-    return torch.cat([torch.cat([a, b], 1), torch.cat([c, d], 1)])
-
-
-def strassen(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
-    """x wᵀ by seven products of quarters (V. Strassen, 1969)."""
-    (a, b, c, d), (e, f, g, h) = quarters(x), quarters(w.t())
-    p = [(a + d) @ (e + h), (c + d) @ e, a @ (f - h), d @ (g - e), (a + b) @ h, (c - a) @ (e + f), (b - d) @ (g + h)]
-    return joined(p[0] + p[3] - p[4] + p[6], p[2] + p[4], p[1] + p[3], p[0] - p[1] + p[2] + p[5])
-
-
-def winograd(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
-    """x wᵀ by seven products and fifteen sums (S. Winograd, 1971)."""
-    (a, b, c, d), (e, f, g, h) = quarters(x), quarters(w.t())
-    s1, t1 = c + d, f - e
-    s2, t2 = s1 - a, h - t1
-    p = [a @ e, b @ g, (b - s2) @ h, d @ (t2 - g), s1 @ t1, s2 @ t2, (a - c) @ (h - f)]
-    u2 = p[0] + p[5]
-    u3 = u2 + p[6]
-    return joined(p[0] + p[1], u2 + p[4] + p[2], u3 - p[3], u3 + p[4])
-
-
-CLEVER: Mapping[str, Callable[[torch.Tensor, torch.Tensor], torch.Tensor]] = {
-    "Strassen": strassen,
-    "Winograd": winograd,
-    "Strassen, transposed": lambda x, w: strassen(w, x).t(),
-    "Winograd, transposed": lambda x, w: winograd(w, x).t(),
-}
-
-
 @pytest.mark.parametrize(("rows", "width"), [(64, 64), (128, 256)])
 def test_whole_numbers_tell_fewer_multiplications_from_all_of_them(rows: int, width: int) -> None:
-    x, w = (checks.whole_numbers(count, width, width, "cpu") for count in (rows, width))
+    x, w = (work.whole_numbers(count, width, width, "cpu") for count in (rows, width))
     assert float(x.max()) ** 2 * width < 2**24
-    assert checks.inexact_share(lambda a, b: a @ b.t(), x, w) == 0.0
-    assert checks.inexact_share(lambda a, b: a.flip(1) @ b.flip(1).t(), x, w) == 0.0  # another order of summation
-    for name, product in CLEVER.items():
-        exact = product(x.double(), w.double())
-        assert torch.equal(exact, x.double() @ w.double().t()), f"{name} is not a product"
-        assert checks.inexact_share(product, x, w) > 0.2, name
-    assert checks.inexact_share(lambda a, b: a @ b.t() + 1, x, w) == 1.0
+    assert work.inexact_share(lambda a, b: a @ b.t(), x, w) == 0.0
+    assert work.inexact_share(lambda a, b: a.flip(1) @ b.flip(1).t(), x, w) == 0.0  # another order of summation
+    for form, turned in itertools.product(FORMS, (False, True)):
+
+        def clever_product(a: torch.Tensor, b: torch.Tensor, form: str = form, turned: bool = turned) -> torch.Tensor:
+            return product(b, a.t(), form, 1).t() if turned else product(a, b.t(), form, 1)
+
+        assert torch.equal(clever_product(x.double(), w.double()), x.double() @ w.double().t())
+        assert work.inexact_share(clever_product, x, w) > 0.2, form
+    assert work.inexact_share(lambda a, b: a @ b.t() + 1, x, w) == 1.0
 
 
 # ---- the flaws ----
@@ -163,13 +118,13 @@ def test_each_stage_computes_what_it_says(variant: str) -> None:
     assert made.check() < 1e-5
     made.close()
     flaws = pseudo_linear_flaws.flaws_of(FLAWS.variant(variant))
-    bench = flaws_work.Bench(16, 32, "linear" in variant, flaws, "cpu")
+    bench = pseudo_linear_flaws.Bench(16, 32, "linear" in variant, flaws, "cpu")
     before, result = bench.x.clone(), bench.run()
     expected = posted(bench.x, bench.weight, bench.bias, flaws, "linear" in variant)
     torch.testing.assert_close(result.double(), expected, rtol=1e-5, atol=1e-5)
     assert torch.equal(before, bench.x) is ("data" not in flaws)
-    assert not bench.error(result + 0.01) <= flaws_work.TOLERANCE
-    assert not bench.error(result * float("nan")) <= flaws_work.TOLERANCE
+    assert not bench.error(result + 0.01) <= pseudo_linear_flaws.TOLERANCE
+    assert not bench.error(result * float("nan")) <= pseudo_linear_flaws.TOLERANCE
 
 
 def test_the_stages_lose_one_flaw_after_the_other() -> None:
@@ -205,7 +160,7 @@ def clever(root: Path, **machine: Any) -> Verdict:
 
 
 def test_the_threads_tables_are_read_by_the_width() -> None:
-    found = thread_claims.thread(Evidence(PSEUDO, Made({}, ())), "gpu_b_eager")  # type: ignore[arg-type]
+    found = work.thread(Evidence(PSEUDO, Made({}, ())), "gpu_b_eager")  # type: ignore[arg-type]
     assert found.axes == ("width",)
     rows = [row for row in published("pseudo_linear") if row["table"] == "gpu_b_eager"]
     assert found.values == {(int(row["width"]),): float(row["speedup"]) for row in rows}

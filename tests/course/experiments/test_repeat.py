@@ -22,7 +22,6 @@ from brrr.core.files import PACKAGE
 from brrr.core.measurement import Value
 from brrr.gpu.datasheet import hardware
 from brrr_course.experiments import experiment
-from brrr_course.experiments import repeat as checks
 from brrr_course.experiments import repeat as work
 from brrr_course.experiments.lazily import name_of
 from brrr_course.experiments.repeat import knee
@@ -65,11 +64,11 @@ def test_every_way_on_the_cpu_is_right(repeat: int, elements: int, dtype: str) -
 @pytest.mark.parametrize("repeat", [1, 2, 64, 512])
 def test_a_step_too_few_or_too_many_is_found(repeat: int, kind: str, dtype: str) -> None:
     inputs = work.RepeatInputs(5000, dtype, "cpu")
-    error = checks.fused_error(inputs.x, inputs.factor, inputs.addend_for(kind), repeat)
+    error = work.fused_error(inputs.x, inputs.factor, inputs.addend_for(kind), repeat)
     out = torch.empty_like(inputs.x)
     for steps in (repeat - 1, repeat, repeat + 1):
         work.blockwise(inputs, kind, steps, out)
-        assert (error(out) <= checks.TOLERANCE[name_of(inputs.dtype)]) == (steps == repeat)
+        assert (error(out) <= work.TOLERANCE[name_of(inputs.dtype)]) == (steps == repeat)
 
 
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
@@ -77,10 +76,10 @@ def test_rounding_at_each_step_is_checked_step_by_step(dtype: str) -> None:
     inputs = work.RepeatInputs(300_001, dtype, "cpu")
     what = inputs.x, inputs.factor_tensor, inputs.addend_tensor
     for kind in ("mul", "fma"):
-        error = checks.stepwise_error(inputs.x, inputs.factor, inputs.addend_for(kind), 100)
+        error = work.stepwise_error(inputs.x, inputs.factor, inputs.addend_for(kind), 100)
         right = work.chain(kind, 100)(*what)
-        assert error(right) <= checks.EXACT
-        assert not error(work.chain(kind, 99)(*what)) <= checks.EXACT
+        assert error(right) <= work.EXACT
+        assert not error(work.chain(kind, 99)(*what)) <= work.EXACT
         right[-1] = float("nan")
         assert math.isnan(error(right))
 
@@ -117,8 +116,8 @@ def test_factors_are_near_one_and_the_type_holds_them(dtype: str) -> None:
 # ---- Triton ----
 
 INTERPRETED = {
-    "float32": checks.TOLERANCE["float32"],
-    "float16": checks.TOLERANCE["float16"],
+    "float32": work.TOLERANCE["float32"],
+    "float16": work.TOLERANCE["float16"],
     "bfloat16": 2**-7,
 }
 """The interpreter cuts a float32 off where a GPU rounds it to the nearest bfloat16: twice the error."""
@@ -222,9 +221,7 @@ def test_torch_compile_makes_one_kernel_with_every_step(kind: str, dtype: torch.
     y, code = run_and_get_code(fused, inputs.x, inputs.factor_tensor, inputs.addend_tensor)
     text = "\n".join(code)
     assert text.count('extern "C"') == 1 and text.count(" * ") == 100 and "pow" not in text
-    assert (
-        checks.fused_error(inputs.x, inputs.factor, inputs.addend_for(kind), 100)(y) <= checks.TOLERANCE[name_of(dtype)]
-    )
+    assert work.fused_error(inputs.x, inputs.factor, inputs.addend_for(kind), 100)(y) <= work.TOLERANCE[name_of(dtype)]
 
 
 def test_launches_refuse_what_is_not_on_a_gpu() -> None:

@@ -1,13 +1,10 @@
 """Running a variant at a point, and the teaching timers' mistakes."""
 
-import time
 from collections.abc import Iterator
 
 import pytest
 
-from brrr.core.errors import ArgumentError, BrrrError, DeviceMemoryError, UnavailableError, WrongResultError
-from brrr.core.measurement import median
-from brrr.timing import naive as naive_timers
+from brrr.core.errors import BrrrError, DeviceMemoryError, UnavailableError, WrongResultError
 from brrr.timing.cpu_queue import CpuQueue
 from brrr_course.experiments import experiment
 from brrr_course.sources.rows import Timed
@@ -22,31 +19,6 @@ def queue() -> Iterator[CpuQueue]:
         yield made
 
 
-@pytest.mark.timing
-def test_each_naive_timer_makes_its_own_mistake(queue: CpuQueue) -> None:
-    first = [True]
-
-    def job() -> None:
-        time.sleep(WORK_S + (EXTRA_S if first.pop() else 0) if first else WORK_S)
-
-    def call() -> None:
-        queue.submit(job)
-
-    cold = median(naive_timers.no_warm_up(call, queue.synchronize))
-    lie = median(naive_timers.no_sync(call, queue.synchronize))
-    queue.synchronize()
-    waited = median(naive_timers.sync_each_call(call, queue.synchronize))
-    assert cold >= EXTRA_S, "the first call's extra must be in it"
-    assert lie < WORK_S / 2, "without waiting it sees the issuing only"
-    assert WORK_S <= waited < EXTRA_S
-
-
-@pytest.mark.parametrize("size", [0, -4, 2.5, "big", float("nan"), float("inf"), True])
-def test_sizes_that_are_none(size: object) -> None:
-    with pytest.raises(ArgumentError, match=r"size is .*expected a positive whole number"):
-        measure_variant(experiment("matmul"), "cpu", {"size": size})  # type: ignore[dict-item]
-
-
 def test_a_wrong_result_gets_no_time(monkeypatch: pytest.MonkeyPatch) -> None:
     import torch
 
@@ -55,22 +27,6 @@ def test_a_wrong_result_gets_no_time(monkeypatch: pytest.MonkeyPatch) -> None:
     )
     with pytest.raises(WrongResultError, match="nan"):
         measure_variant(experiment("matmul"), "cpu", {"size": 8}, budget_s=0.01)
-
-
-def test_freivalds_finds_one_wrong_element_and_tf32_like_rounding() -> None:
-    import torch
-
-    from brrr.roofline.calibrate.part import product_error
-    from brrr_course.experiments.matmul import TOLERANCE
-
-    a, b = torch.randn(200, 150), torch.randn(150, 90)
-    error = product_error(a, b)
-    right = a @ b
-    assert error(right) < 1e-6
-    spoilt = right.clone()
-    spoilt[17, 5] += 10
-    assert error(spoilt) > TOLERANCE
-    assert error(a.bfloat16().float() @ b.bfloat16().float()) > TOLERANCE
 
 
 def test_one_variant_s_error_does_not_stop_the_others(monkeypatch: pytest.MonkeyPatch) -> None:

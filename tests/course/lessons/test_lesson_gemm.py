@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from formulas import Kept, time_of
 
-from brrr.core.errors import ArgumentError, NotRecordedError
+from brrr.core.errors import ArgumentError
 from brrr.core.measurement import Measurement, Value
 from brrr.counting.cost import Matmul
 from brrr.gpu.datasheet import hardware
@@ -178,10 +178,7 @@ def test_a_kernel_without_tiles_has_the_staircase_alone(figures: list[Any]) -> N
     assert len(figures[-1].axes) == 1
 
 
-def test_without_the_sweep_it_says_so() -> None:
-    empty: Any = Kept()
-    with pytest.raises(NotRecordedError):
-        drawing("gemm-tiles", source=empty)
+def test_a_slider_that_it_has_not_is_refused() -> None:
     with pytest.raises(ArgumentError, match="'rows'"):
         shown(rows=3)
 

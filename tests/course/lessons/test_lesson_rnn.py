@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from formulas import Kept, time_of
 
-from brrr.core.errors import ArgumentError, NotRecordedError
+from brrr.core.errors import ArgumentError
 from brrr.core.measurement import Measurement, Value
 from brrr.roofline import persistent
 from brrr_course import compare, guess, step_times
@@ -135,11 +135,6 @@ def test_what_is_plotted_is_measured_and_predicted_on_axes_that_stand_still(figu
     assert lines["PREDICTED floor"][-1] == pytest.approx(0.02 * 128 + 0.001 * 128)
     low, high = one.get_ylim()
     assert low < 0.8 and high > max(lines["cuDNN's best"])
-
-
-def test_without_steps_it_says_so() -> None:
-    with pytest.raises(NotRecordedError, match="brrr record rnn"):
-        drawing("rnn-floor", source=EMPTY)
 
 
 def test_a_floor_is_made_of_the_plan_the_exchange_and_the_devices_rates() -> None:

@@ -6,7 +6,6 @@ import pytest
 import torch
 from formulas import Kept, time_of
 
-from brrr.core.errors import NotRecordedError
 from brrr.core.measurement import Measurement
 from brrr.gpu.datasheet import hardware
 from brrr_course.experiments import experiment
@@ -115,11 +114,6 @@ def test_what_is_plotted_is_measured_and_limits_are_dashed(figures: list[Any]) -
     limits = [line for label, line in lines.items() if label.startswith("DATASHEET")]
     assert len(limits) == 3 and all(line.get_linestyle() != "-" for line in limits)
     assert "a step of cuDNN" not in lines, "what was not measured is not drawn"
-
-
-def test_without_the_product_it_says_so() -> None:
-    with pytest.raises(NotRecordedError, match="brrr record rnn_ladder"):
-        drawing("rnn-batch", source=products("graph"))
 
 
 # ---- 08-combine ----

@@ -1,12 +1,12 @@
 """What lessons 09 and 09b are made of: drawings with sliders, and their tables."""
 
 import re
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from formulas import Kept
 from strassen_made_up import GROWTH, recording, time_and_error
 
 from brrr.core.errors import ArgumentError, NotRecordedError
@@ -183,9 +183,14 @@ def test_what_a_live_source_measures_first_is_enough_for_the_lesson() -> None:
     assert "sgemm" in FIRST_ON_GPU and len(FIRST_ON_GPU) < 12, "each takes most of a second"
 
 
-def test_without_measurements_a_drawing_says_what_to_run(tmp_path: Path) -> None:
-    with pytest.raises(NotRecordedError, match="strassen"):
-        drawing("strassen-frontier", source=Recorded("h200", recording(tmp_path, "strassen_errors")))
+@pytest.mark.parametrize(("name", "said"), [
+    ("gemm-tiles", "no kernel's name was recorded"), ("strassen-frontier", "strassen"),
+    ("rnn-floor", "brrr record rnn"), ("rnn-batch", "brrr record rnn_ladder"),
+])  # fmt: skip
+def test_without_measurements_a_drawing_says_what_to_run(name: str, said: str) -> None:
+    nothing: Any = Kept()
+    with pytest.raises(NotRecordedError, match=said):
+        drawing(name, source=nothing)
 
 
 def test_growth_beside_a_guess(recorded: Recorded) -> None:

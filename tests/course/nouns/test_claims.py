@@ -113,12 +113,6 @@ def test_of_what_was_measured_the_figure_is_shown_and_an_interval_where_it_decid
 
 
 @pytest.mark.usefixtures("recordings")
-def test_without_a_source_the_environment_decides(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("BRRR_SOURCE", "recorded:cpu")
-    assert "Synthetic CPU" in str(claims("matmul"))
-
-
-@pytest.mark.usefixtures("recordings")
 def test_the_command_prints_every_claim_and_a_failing_claim_is_no_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -212,16 +206,6 @@ def test_wrong_arguments_end_the_command(
 ) -> None:
     assert claims_table.main(arguments) == 2
     assert message in capsys.readouterr().err
-
-
-def test_a_damaged_recording_ends_the_command(
-    writable_root: Path, only_recordings: Callable[[Path], None], capsys: pytest.CaptureFixture[str]
-) -> None:
-    only_recordings(writable_root)
-    path = writable_root / "h200" / "matmul.csv"
-    path.write_text(path.read_text()[:-1])
-    assert claims_table.main(["--source", "recorded:h200", "matmul"]) == 2
-    assert "matmul.csv: is truncated" in capsys.readouterr().err
 
 
 def test_a_size_called_once_does_not_decide_whether_the_lie_is_flat(tmp_path: Path) -> None:

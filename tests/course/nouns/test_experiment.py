@@ -7,7 +7,6 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import made_up
 import pytest
 from formulas import Kept
 from hypothesis import given
@@ -20,7 +19,7 @@ from brrr.core.measurement import (
     Measurement,
     Point,
 )
-from brrr.counting.cost import Cost, matmul_cost
+from brrr.counting.cost import Cost
 from brrr_course.experiments import NAMES, experiment
 from brrr_course.nouns.claim import Status, Verdict, band_verdict
 from brrr_course.nouns.experiment import Axis, Experiment, Line, Variant, Workload
@@ -80,14 +79,6 @@ def test_a_point_names_every_axis_and_no_other() -> None:
         THREE.point(size=1, kind="zeta")
     with pytest.raises(ArgumentError, match="axis is 'width'; expected one of size, share, kind"):
         THREE.point(size=1, share=0.5, kind="zeta", width=3)
-
-
-@pytest.mark.parametrize(
-    ("asked", "nearest"),
-    [(1, 1), (3, 4), (7, 4), (20, 4), (21, 100), (300, 100), (400, 1024), (10**9, 1024)],
-)
-def test_a_log_axis_snaps_by_ratio(asked: float, nearest: int) -> None:
-    assert SIZE.nearest(asked) == nearest
 
 
 @given(st.integers(1, 10**9))
@@ -264,21 +255,6 @@ def test_a_curve_holds_the_other_axes_and_is_in_order() -> None:
 
 def test_a_curve_along_names_is_in_the_axis_order() -> None:
     assert list(EVIDENCE.curve("a", "kind", size=2, share=0.5)) == ["zeta", "alpha"]
-
-
-def test_a_claim_without_its_points_is_not_measured() -> None:
-    claim = made_up.claim(value=("host('a', size=1, share=0.5, kind='zeta')",))
-    assert claim.verdict(Evidence(THREE, EVIDENCE.source)).status == "not measured"
-
-
-# ---------------------------------------------------------------- costs
-
-
-def test_costs_add_up() -> None:
-    cost = matmul_cost(2, 3, 4, itemsize=4)
-    assert (cost.flop, cost.bytes) == (2 * 2 * 3 * 4, 4 * (6 + 12 + 8))
-    assert cost.arithmetic_intensity == cost.flop / cost.bytes
-    assert Cost(1.0, 0.0).arithmetic_intensity == math.inf
 
 
 # ---------------------------------------------------------------- sources, errors

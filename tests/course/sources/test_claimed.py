@@ -119,7 +119,7 @@ def test_the_command_says_how_long_records_and_goes_on(
     command = ["matmul", "--claims", "--device", "cuda", "--out", str(tmp_path), "--minutes", "0.6"]
     assert record.main([*command, "--plan"]) == 0
     assert re.search(r"min predicted, in about \d+ runs?", capsys.readouterr().out)
-    assert record.main(command) == record.INTERRUPTED
+    assert record.main(command) == record.INTERRUPTED == 130
     assert "the same command goes on with them" in capsys.readouterr().out
     monkeypatch.setattr("brrr_course.sources.isolated.measure_step", made_up.measure)
     assert record.main(command) == 0

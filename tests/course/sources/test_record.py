@@ -753,16 +753,6 @@ def test_a_value_that_only_a_claims_point_has_can_be_asked_for(
     assert re.search(r"mlp +claim +1 points", capsys.readouterr().out)
 
 
-def test_control_c_ends_the_command_with_its_own_status(
-    tmp_path: Path, on_made_up_gpu: list[Step], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def measure_now(step: Step) -> None:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr("brrr_course.sources.isolated.measure_step", measure_now)
-    assert record.main(["matmul", "--out", str(tmp_path)]) == 130
-
-
 def test_this_machines_cpu_is_recorded_for_real(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     command = ["matmul", "--device", "cpu", "--out", str(tmp_path), "--sizes", "4,64", "--budget", "0.02"]
     assert record.main(command) == 0, capsys.readouterr().err

@@ -14,7 +14,7 @@ from brrr.core import units
 from brrr.core.errors import ArgumentError
 from brrr.core.measurement import Estimate, Measurement
 from brrr.counting.cost import Cost
-from brrr_course.sources.scaling import MEANS, Scaling, _bytes_of, scaling_test
+from brrr_course.sources.scaling import MEANS, Scaling, scaling_test
 
 
 def sleeping(seconds: Callable[[int], float]) -> Callable[[int], Callable[[], None]]:
@@ -176,12 +176,3 @@ def test_arguments_that_are_none(arguments: dict[str, Any], message: str) -> Non
     given: dict[str, Any] = {"make": sleeping(lambda batch: 1e-3), "batch": 4, **arguments}
     with pytest.raises(ArgumentError, match=message):
         scaling_test(**given)
-
-
-# ---------------------------------------------------------------- bytes
-
-
-@pytest.mark.parametrize(("call", "expected"), [(lambda x: torch.relu(x), 800), (lambda x: x.view(10, 10), 0)])
-def test_bytes_are_those_of_torchs_operators(call: Callable[[torch.Tensor], Any], expected: float) -> None:
-    x = torch.ones(100)
-    assert _bytes_of(lambda: call(x)) == expected

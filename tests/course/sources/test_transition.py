@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 
 import pytest
 from formulas import Fake
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from brrr.core.errors import ArgumentError, NotRecordedError

@@ -61,14 +61,6 @@ def the_same(run: PredictedRun, counted: Cost) -> None:
     assert run.cost.matmuls == counted.matmuls
 
 
-@pytest.mark.parametrize("name", ["copy", "relu", "gelu", "sigmoid", "tanh", "exp", "cos"])
-@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
-def test_unary_operators_as_tracing_finds_them(name: str, dtype: str) -> None:
-    from brrr_course.experiments.unary import operator_of
-
-    the_same(run_of("unary", name, elements=1000, dtype=dtype), traced(operator_of(name), array(1000, dtype)))
-
-
 @pytest.mark.parametrize("kind", ["bias", "pseudo", "chain", "norm", "softmax", "kept", "linear"])
 def test_works_of_fusion_as_tracing_finds_them(kind: str) -> None:
     from brrr_course.experiments.fusion import SCALE, WORKS
@@ -116,24 +108,21 @@ def test_fmas_run_at_their_own_rate() -> None:
     assert fma.compute_s == pytest.approx(mul.compute_s)  # twice the FLOP at twice the rate
 
 
-@pytest.mark.parametrize(
-    ("variant", "stride", "offset", "arrays"),
-    [("read", 1, 0, 1.0), ("read", 4, 0, 1.0), ("read", 16, 0, 0.5), ("write", 1, 0, 1.0), ("write", 4, 0, 1.0)],
-)
-def test_strides_move_whole_sectors(variant: str, stride: int, offset: int, arrays: float) -> None:
-    """In a cache; one sector of 32 bytes for each number from a stride of eight on."""
-    run = run_of("strides", variant, stride=stride, offset=offset, numbers=2**22)
-    assert run.cost.bytes == pytest.approx(arrays * 4 * 2**22)
+IN_A_CACHE, IN_MEMORY = 2**22, 2**28
 
 
-def test_the_memory_hands_out_two_sectors_and_reads_what_is_written_in_part() -> None:
-    def moved(variant: str, stride: int, offset: int = 0) -> float:
-        return run_of("strides", variant, stride=stride, offset=offset, numbers=2**28).cost.bytes / 2**30
-
-    assert (moved("read", 8), moved("read", 16), moved("read", 32)) == (1.0, 1.0, 0.5)
-    assert (moved("write", 1), moved("write", 8), moved("write", 16)) == (1.0, 2.0, 1.5)
-    assert moved("write", 1, 1) == pytest.approx(1.25)
-    assert moved("write", 1, 8) == pytest.approx(1.0)
+@pytest.mark.parametrize(("numbers", "variant", "stride", "offset", "arrays"), [
+    (IN_A_CACHE, "read", 1, 0, 1.0), (IN_A_CACHE, "read", 4, 0, 1.0), (IN_A_CACHE, "read", 16, 0, 0.5),
+    (IN_A_CACHE, "write", 1, 0, 1.0), (IN_A_CACHE, "write", 4, 0, 1.0),
+    (IN_MEMORY, "read", 8, 0, 1.0), (IN_MEMORY, "read", 16, 0, 1.0), (IN_MEMORY, "read", 32, 0, 0.5),
+    (IN_MEMORY, "write", 1, 0, 1.0), (IN_MEMORY, "write", 8, 0, 2.0), (IN_MEMORY, "write", 16, 0, 1.5),
+    (IN_MEMORY, "write", 1, 1, 1.25), (IN_MEMORY, "write", 1, 8, 1.0),
+])  # fmt: skip
+def test_strides_move_whole_sectors(numbers: int, variant: str, stride: int, offset: int, arrays: float) -> None:
+    """In a cache one sector of 32 bytes for each number from a stride of eight on; the memory hands out two, and reads
+    what is written in part."""
+    run = run_of("strides", variant, stride=stride, offset=offset, numbers=numbers)
+    assert run.cost.bytes == pytest.approx(arrays * 4 * numbers)
 
 
 @pytest.mark.parametrize("name", HOOKED)
