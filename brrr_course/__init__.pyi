@@ -1,7 +1,5 @@
 """What lessons import of the course: `__init__.py` loads each from here, when it is first used."""
 
-from brrr.drawing.roofline import ridge_by_generation as ridge_by_generation
-
 from .experiments.cos_cos import cos_cos as cos_cos
 from .lessons.checking import check as check
 from .lessons.claims_table import claims as claims
@@ -11,6 +9,7 @@ from .lessons.codegen import megakernel_plan as megakernel_plan
 from .lessons.comparing import compare as compare
 from .lessons.data_here import data_here as data_here
 from .lessons.drawings import drawing as drawing
+from .lessons.drawings.generations import ridge_by_generation as ridge_by_generation
 from .lessons.gemm_data import model_lines as model_lines
 from .lessons.guessing import Guess as Guess
 from .lessons.guessing import forget as forget

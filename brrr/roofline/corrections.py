@@ -90,7 +90,7 @@ def _carried(each: OperatorCost, here_s: float, model: DeviceModel) -> tuple[flo
     None where no sweep tells of it. Notes say so.
     """
     own = model.is_gpu and (is_decoding(each) or own_kernel(each))  # as many queries as keys were swept, no fewer bits
-    other = each.kind in (WHOLE, "fused") or own or bool(model.is_gpu and kernel_of(each))
+    other = each.kind in (WHOLE, "fused") or own
     if model.reference is None or each.form.name.startswith(COPIED) or other:
         return None
     if dtype_of(each) == "tf32" and each.kind in BY_FLOP:
@@ -102,7 +102,7 @@ def _carried(each: OperatorCost, here_s: float, model: DeviceModel) -> tuple[flo
         return None
     else:
         factor, own = corrections.of_operator(each) or (None, False)
-    if factor is None or (each.name.startswith(INTERPOLATED) and not own):
+    if factor is None or ((each.name.startswith(INTERPOLATED) or (model.is_gpu and kernel_of(each))) and not own):
         return None
     _say(each, model, model.reference, own)
     return _over(each, here_s, factor, model), own

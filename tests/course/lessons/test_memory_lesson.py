@@ -10,11 +10,11 @@ from formulas import Kept, time_of
 
 from brrr.core.errors import ArgumentError
 from brrr.core.measurement import FIELDS, Measurement, Value
-from brrr.drawing.roofline import GROUPS, SERIES, ridge, ridge_by_generation
 from brrr.gpu.datasheet import datasheets, hardware
 from brrr_course.experiments import experiment
 from brrr_course.experiments import repeat as theory
 from brrr_course.lessons.comparing import compare
+from brrr_course.lessons.drawings.generations import GROUPS, SERIES, ridge, ridge_by_generation
 from brrr_course.lessons.guessing import Guess, guess
 from brrr_course.lessons.roofline_points import roofline_of
 from brrr_course.lessons.waiting import Comparison
