@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch.utils import _pytree
 
-from brrr.counting.cost import ABOVE, COPIED, TURNED, Form, Matmul
+from brrr.counting.cost import ABOVE, COPIED, EACH, TURNED, Form, Matmul
 from brrr.gpu import is_gpu
 
 _FUSED_STEPS = ("aten._fused_adam", "aten._fused_sgd", "aten._fused_adagrad")
@@ -181,7 +181,7 @@ _SORTS = ("aten.sort", "aten.topk", "aten.kthvalue", "aten.median", "aten.mode")
 CROSSING = ("aten._to_copy", "aten.copy")
 
 
-STEPS, EACH, LAST = "steps", "each", ", channels last"
+STEPS, LAST = "steps", ", channels last"
 """Forms whose `lines` are threads, and whose `length` is what each goes through one after the other; or one each."""
 _WALKS: dict[str, tuple[int, ...]] = {name: dims for dims, names in (
     ((0, 1), "upsample_linearnd upsample_bilinearnd upsample_trilinearnd upsample_bicubicnd"),

@@ -19,6 +19,8 @@ TURNED = ", turned"
 """Ends the name of a form whose operator first copies what it takes, which lies in another order."""
 ABOVE = ", and above"
 """Behind the form of a convolution's gradient with channels last: the gradient from above lies so, too."""
+EACH = "each"
+"""The form of an operator that has a thread for each element."""
 COPIED = "copy"
 """How the names of forms begin whose bytes go over the link between the host's memory and a GPU's."""
 

@@ -5,8 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from brrr.core.errors import ArgumentError
-from brrr.counting.call import EACH
-from brrr.counting.cost import COPIED, Matmul, OperatorCost
+from brrr.counting.cost import COPIED, EACH, Matmul, OperatorCost
 from brrr.gpu.datasheet import Hardware
 from brrr.roofline.decoding import CLOCK_HZ, START_S, is_decoding, keys_s
 from brrr.roofline.device_model import DeviceModel
