@@ -15,7 +15,7 @@ from brrr.gpu.datasheet import Hardware, find_hardware, hardware
 from brrr.gpu.probe import cpu_name
 from brrr.roofline.peak import Curve, Kind, Peak
 from brrr.roofline.peaks import MissingPeakError, Peaks, datasheet_peaks, find_recorded
-from brrr.roofline.reference import SHORT, issued_like_the_reference, rates_of, reference
+from brrr.roofline.reference import SHORT, held_by_power, issued_like_the_reference, rates_of, reference
 
 
 @dataclass(frozen=True)
@@ -86,6 +86,8 @@ class DeviceModel:
         if self.peaks is not None or self.reference is None or self.hardware is None:
             return self
         self.note(f"of its datasheet's rates it is taken to reach the shares that an {self.reference.device} reaches")
+        if held_by_power(self.hardware):
+            self.note("its board's power, not its peak, sets the pace of long products; short ones may be faster")
         figures, curves = rates_of(self.hardware)
         made = replace(self, figures={**self.figures, **figures}, curves=curves)
         made.__dict__["for_terms"] = made

@@ -1,6 +1,7 @@
 """The reference: the one device whose long sweep comes with the package, and its figures scaled to other datasheets."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import cache, lru_cache
 from math import log
 
@@ -80,6 +81,17 @@ def rates_of(known: Hardware) -> tuple[Mapping[str, Peak], Mapping[str, Curve]]:
     curves |= {name: _by_level(curve, known, there, said["copy"]) for name, curve in reference().curves.items()
                if curve.axis == "working_set_bytes"}  # fmt: skip
     return figures, curves
+
+
+def held_by_power(known: Hardware) -> bool:
+    """Whether its board's power holds products below the rate that their clock would give.
+
+    >>> from brrr.gpu.datasheet import hardware
+    >>> held_by_power(hardware("l4")), held_by_power(hardware("h200"))
+    (True, False)
+    """
+    held, free = (rates_of(each)[1] for each in (known, replace(known, tdp_w=None)))
+    return any(curve.best.value < 0.99 * free[name].best.value for name, curve in held.items() if "matmul" in name)
 
 
 def _scaled(peak: Peak, by: float) -> Peak:
