@@ -266,7 +266,7 @@ def test_the_process_ends_cleanly() -> None:
     """A context still pushed at exit, or a handle destroyed too late, would abort."""
     code = (
         "import torch; from brrr.networks import *; n = Network(2, 4, 64); w = Weights.random(n, 'cuda')\n"
-        "from brrr.kernels import relu; relu.by_bindings(x := torch.ones(64, device='cuda'), x); relu.by_pycuda(x, x)\n"
+        "from brrr.kernels import relu; x = torch.ones(64, device='cuda'); relu.prepared_launch(x, x)()\n"
         "made = [IMPLEMENTATIONS[k].build(n, w) for k in ('pycuda', 'pycuda-fused', 'pycuda-graph')]\n"
         "print(max(w.error(m.run()) for m in made) <= w.tolerance)"
     )
