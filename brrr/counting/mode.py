@@ -174,9 +174,11 @@ _TORCH = os.path.dirname(torch.__file__)
 _BESIDE = (os.path.join(_TORCH, "_library"), os.path.join(_TORCH, "_subclasses"), weakref.__file__, __file__,
            "<frozen importlib")  # fmt: skip
 """What runs only because the tensors are descriptions or a mode looks at each operator, and imports, once a process."""
-_AROUND = (os.path.join(_TORCH, "_compile.py"), os.path.join(_TORCH, "_dynamo"))
+_PARTS = os.path.join(os.path.dirname(__file__), "parts.py")
+_AROUND = (os.path.join(_TORCH, "_compile.py"), os.path.join(_TORCH, "_dynamo"), _PARTS)
 _ASKED = (*_AROUND, os.path.join(_TORCH, "compiler"))
-"""What torch puts around a mode, and, once something was compiled, around an optimizer's step; and what that asks."""
+"""What torch puts around a mode, this package around attention, and torch, once something was compiled, around an
+optimizer's step; and what that asks."""
 
 _COMPREHENSIONS = ("<listcomp>", "<dictcomp>", "<setcomp>")
 """Functions of their own in Python 3.11, whose line the caller's frame has counted."""

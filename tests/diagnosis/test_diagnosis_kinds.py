@@ -311,4 +311,4 @@ def test_gathers_and_scatters_are_memory(tmp_path: Path) -> None:
         us = 50 * predicted_us("aten::relu", plain(640_000))
         made.work("aten::index_add_", plain(640_000), plain(0), index, index, numbers=("", "0", "", "", "1"), us=us)
     found = diagnosed(tmp_path, made.events)
-    assert found.regime == "memory" and "unknown" not in found.parts
+    assert found.regime == "memory" and found.parts.get("unknown", 0.0) < 1e-8  # a trace's times are rounded
