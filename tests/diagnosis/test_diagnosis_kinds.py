@@ -308,7 +308,7 @@ def test_gathers_and_scatters_are_memory(tmp_path: Path) -> None:
     made, index = Maker(), plain(10_000)
     for _ in range(10):
         made.work("aten::index", LARGE, numbers=("", ""), us=400)
-        us = 50 * predicted_us("aten::relu", plain(640_000))
+        us = round(50 * predicted_us("aten::relu", plain(640_000)))  # a trace has whole nanoseconds
         made.work("aten::index_add_", plain(640_000), plain(0), index, index, numbers=("", "0", "", "", "1"), us=us)
     found = diagnosed(tmp_path, made.events)
-    assert found.regime == "memory" and found.parts.get("unknown", 0.0) < 1e-8  # a trace's times are rounded
+    assert found.regime == "memory" and "unknown" not in found.parts
