@@ -142,14 +142,15 @@ def run_script(options: Any, arguments: Sequence[str], trace: Path) -> tuple[int
 
     Returns the exit status and how it ended, "" where that was its end: what it did until then is in the trace.
     """
-    import torch
+    import torch  # noqa: F401, the GPU that it has is asked for
 
+    from brrr.gpu import gpu_here
     from brrr.tracing.recording import session
 
     argv, first = [str(options.path), *arguments], os.getcwd() if options.m else str(options.path.resolve().parent)
     process, began, elsewhere_s = os.getpid(), time.monotonic(), _elsewhere_s()
     code, ended, limits, before = 0, "", [], threading.enumerate()  # type: int, str, list[str], list[threading.Thread]
-    with session("diagnose", torch.cuda.is_available(), record_shapes=True) as made:
+    with session("diagnose", gpu_here() or "cpu", record_shapes=True) as made:
         try:
             with _streams() as shown, _limited(options.seconds, options.memory, limits, shown), _as_main(argv, first):
                 try:

@@ -2,9 +2,11 @@
 
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
+
+from brrr.core.errors import UnavailableError
 
 
 class Late(KeyboardInterrupt):
@@ -39,3 +41,25 @@ def within(seconds: float) -> Iterator[None]:
     finally:
         signal.setitimer(signal.ITIMER_REAL, *outer)
         signal.signal(signal.SIGALRM, before)
+
+
+def in_time(call: Callable[[], object], seconds: float, problem: str) -> None:
+    """Call what nothing can end, on a thread that is left behind if it takes longer: UnavailableError, the problem.
+
+    >>> in_time(lambda: None, 1.0, "it hangs")
+    """
+    raised: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            call()
+        except BaseException as error:  # it is the caller's
+            raised.append(error)
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    thread.join(seconds)
+    if thread.is_alive():
+        raise UnavailableError(problem)
+    if raised:
+        raise raised[0]

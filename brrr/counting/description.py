@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from brrr.core import units
 from brrr.core.errors import ArgumentError
 from brrr.counting.cost import ITEMSIZE
-from brrr.gpu import GPU
+from brrr.gpu import gpu_here, tensors_on
 
 if TYPE_CHECKING:
     import torch
@@ -62,8 +62,8 @@ def array(
     requires_grad : bool
         Whether ``cost(..., backward=True)`` counts its gradient.
     device : str, optional
-        The device whose operators are counted, "cuda" or "cpu". By default that of the other arguments' tensors, else
-        the GPU if there is one.
+        The device whose operators are counted, such as "cuda" or "cpu". By default that of the other arguments'
+        tensors, else the GPU if there is one.
 
     Returns
     -------
@@ -118,4 +118,4 @@ def device_around(held: Iterable[Any]) -> torch.device:
         for tensor in inside:
             if isinstance(tensor, torch.Tensor) and not tensor.is_meta:
                 return tensor.device
-    return torch.device(GPU if torch.cuda.is_available() else "cpu")
+    return torch.device(tensors_on(gpu_here()))

@@ -9,7 +9,7 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensor, unset_fake_temporarily
 from torch.nn import functional as f
 
-from brrr.gpu import GPU, is_gpu
+from brrr.gpu import is_cuda, is_gpu
 
 Tensor = torch.Tensor
 
@@ -124,7 +124,7 @@ def _as_cudnn(own: Callable[..., Any], mode: int, x: Tensor, *given: Any) -> Any
 
     How long packed sequences are may be values that nobody knows here: then all steps have as many rows as another.
     """
-    if is_gpu(x.device):  # where torch calls it itself
+    if is_cuda(x.device):  # where torch calls it itself
         return own(x, *given)
     sizes, hx, weights, _, layers, dropout, train, both, *first = given if _is_list(given[2]) else (None, *given)
     h, c = hx if _is_list(hx) else (hx, None)
@@ -202,7 +202,7 @@ def _kept(
     **named: Any,
 ) -> Tensor:  # fmt: skip
     """Attention without its dropout, which a GPU's kernel draws as it goes; a CPU has no single kernel with it."""
-    return _ATTENDED(query, key, value, attn_mask, dropout_p * (query.device.type == GPU), *given, **named)
+    return _ATTENDED(query, key, value, attn_mask, dropout_p * is_gpu(query.device), *given, **named)
 
 
 @contextmanager

@@ -24,7 +24,7 @@ from brrr.counting.mode import CostMode, only_strided
 from brrr.counting.parts import as_written
 from brrr.counting.state import as_before, reached
 from brrr.counting.traffic import storage_key
-from brrr.gpu import is_gpu
+from brrr.gpu import gpu_here, is_gpu, kind_of
 
 
 def cost(fn: Callable[..., Any], *args: Any, backward: bool = False, run: bool = False, **kwargs: Any) -> Cost:
@@ -276,8 +276,8 @@ def _present(device: str) -> torch.device:
     try:
         found = torch.device(device)
     except RuntimeError:
-        raise ArgumentError("array", "device", device, '"cpu" or "cuda"') from None
-    if is_gpu(found) and not torch.cuda.is_available():
+        raise ArgumentError("array", "device", device, "'cpu', or an accelerator that torch knows") from None
+    if is_gpu(found) and kind_of(found) != gpu_here():
         raise UnavailableError(f"cost: device={device!r}, but there is no GPU here; leave it out to count on the CPU")
     return found
 

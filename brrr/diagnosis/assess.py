@@ -11,7 +11,7 @@ from brrr.counting.cost import OperatorCost
 from brrr.diagnosis.calls import LAYOUT, OperatorRun
 from brrr.diagnosis.operator_cost import kind_of
 from brrr.diagnosis.split import Split
-from brrr.gpu import GPU, is_gpu, tensors_on
+from brrr.gpu import CUDA, is_gpu, tensors_on
 from brrr.roofline.corrections import kernel_time
 from brrr.roofline.device_model import DATASHEET, DeviceModel, Where, assumed_launches, known_here, model_of
 from brrr.roofline.figures import UNCACHED, memory_s
@@ -90,7 +90,11 @@ def model_for(device: Where) -> DeviceModel | None:
 
 def model_here(device: str) -> DeviceModel | None:
     """This machine's measured figures, else its datasheet's."""
-    return model_for(device) or model_for(name_here(device)) if is_gpu(device) else model_for(cpu_here())
+    if not is_gpu(device):
+        return model_for(cpu_here())
+    with suppress(BrrrError):
+        return model_of(known_here(device))
+    return None
 
 
 def cpu_here() -> Where:
@@ -228,7 +232,7 @@ def shares(split: Split, calls: Sequence[Assessed]) -> Shares:
 def as_graph_s(busy_s: float, kernels: int, steps: int, model: DeviceModel | None) -> float:
     """What so many steps take as CUDA Graphs whose kernels take `busy_s`."""
     known = model is not None and model.has("gap.graph")
-    gap_s = model.value("gap.graph") if model is not None and known else assumed_launches(GPU)["gap.graph"].value
+    gap_s = model.value("gap.graph") if model is not None and known else assumed_launches(CUDA)["gap.graph"].value
     return busy_s + gap_s * kernels + GRAPH_START_S * steps
 
 

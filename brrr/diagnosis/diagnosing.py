@@ -13,12 +13,11 @@ from collections.abc import Container, Mapping, Sequence
 from dataclasses import replace
 from datetime import date
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any
 
 from brrr.core import units
 from brrr.core.errors import ArgumentError, extras
 from brrr.core.intervals import Interval, length
-from brrr.core.measurement import Processor
 from brrr.diagnosis.assess import (
     DEFAULT,
     Assessed,
@@ -40,8 +39,9 @@ from brrr.diagnosis.remedies import remedies
 from brrr.diagnosis.report import Diagnosis
 from brrr.diagnosis.split import Split, exchanged, split, window
 from brrr.diagnosis.step_timeline import timeline_of
-from brrr.gpu import is_gpu
+from brrr.gpu import is_cpu, is_gpu
 from brrr.gpu.datasheet import find_hardware, normal
+from brrr.gpu.device import accelerators, processor_for
 from brrr.gpu.precision import layers_in_tf32
 from brrr.gpu.probe import cpu_name
 from brrr.roofline.device_model import OTHER_CPU, DeviceModel, Where
@@ -60,6 +60,9 @@ MEMORY = (0.9, 1.03)
 """What a driver may report of a datasheet's memory: some of it is the driver's own, or holds checksums."""
 QUEUED = 0.05
 """From this share of the steps on it is told that work of earlier ones is done in them."""
+WAITED_FOR = (
+    "no profiler sees this device: each operator was waited for, and worked as long as beyond a tiny one"
+)
 PROFILED = "times of the host are those under the profiler, which slows it: the overhead is an upper limit"
 
 
@@ -89,7 +92,7 @@ def diagnose(
     try_remedies : bool or float
         Apply the safe remedies and measure what they gain, for at most this many seconds (True: 60).
         A remedy that gains less than 1.05x is dropped. Ctrl-C ends it and keeps what was measured.
-    device : {"cuda", "cpu"}, optional
+    device : {"cuda", "rocm", "mps", "xpu", "cpu"}, optional
         By default the device of its tensors.
     peaks : str, Peaks or Hardware, optional
         The peaks to compare with, as `predict` takes them. By default this machine's, else its datasheet.
@@ -116,11 +119,11 @@ def diagnose(
     """
     from brrr.diagnosis import live
 
-    if device not in (None, *get_args(Processor)):
-        raise ArgumentError("diagnose", "device", device, '"cuda", "cpu", or None for where it works')
+    if device is not None and not is_cpu(device) and not is_gpu(device):
+        raise ArgumentError("diagnose", "device", device, f"{accelerators()}, 'cpu', or None for where it works")
     _refuse_shared(fn, backward=backward, try_remedies=try_remedies, device=device, peaks=peaks, budget_s=budget_s)
     step = live.step_of(fn, args, kwargs, backward)
-    where = device or live.device_of(step, (fn, args, kwargs))
+    where = processor_for("diagnose", device) if device else live.device_of(step, (fn, args, kwargs))
     run = live.run(step, (fn, args, kwargs), where, budget_s)
     model = model_for(peaks) if peaks is not None else model_here(where)
     found = of_run(run, model, is_gpu(where))
@@ -163,6 +166,7 @@ def of_run(run: Run, model: DeviceModel | None, gpu: bool) -> Diagnosis:
     found = _diagnosed(run.trace, stretch, run.steps, traced, whole, model, gpu, run.flags, layers_in_tf32(), run.met)
     slower = run.traced_s / wall_s
     notes = (*found.notes, f"under the profiler a step took {units.ratio(slower)} as long, which is taken out")
+    notes += (WAITED_FOR,) * ("waited" in run.flags)
     return replace(found, source="live", distortion=slower, flags=run.told, notes=notes)
 
 

@@ -10,7 +10,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,18 +21,18 @@ from torch.utils import _pytree
 from brrr.core import units
 from brrr.core.callables import require_callable
 from brrr.core.errors import ArgumentError
-from brrr.core.measurement import Processor
 from brrr.diagnosis.batching import PICKS
 from brrr.diagnosis.calls import MODULE
 from brrr.diagnosis.interruptions import REGION, Interruption, compilations, compiling_again
 from brrr.diagnosis.lineage import at_once
 from brrr.diagnosis.snapshot import found_in, kept_as_it_was
-from brrr.gpu import GPU, gpu_in_use
+from brrr.diagnosis.waited import waited
+from brrr.gpu import gpu_in_use, is_gpu, synchronize
 from brrr.gpu.device import processor_for
 from brrr.timing import measure
 from brrr.timing.elsewhere import refuse_elsewhere
 from brrr.tracing.kineto import LOOP
-from brrr.tracing.recording import recorded, session
+from brrr.tracing.recording import recorded, seen, session
 from brrr.tracing.trace_file import Trace
 from brrr.tracing.tracer import TracedLoop
 
@@ -45,6 +45,7 @@ WARM = 5
 """Calls until a compiled function must have settled."""
 CHECKED = "aten::_is_any_true"
 """What anomaly detection asks of every gradient."""
+UNSEEN = "torch's profiler sees nothing of this device, and what is compiled cannot be waited for operator by operator"
 ASLEEP = 0.2
 """From this share of a step on, a host that computes nothing is said to be asleep."""
 
@@ -96,7 +97,7 @@ def device_of(step: Callable[[], Any], around: tuple[Any, ...]) -> str:
     held = [*found.tensors, *(each for root in found.roots for each in (*root.parameters(), *root.buffers()))]
     if not gpu_in_use():
         return "cpu"
-    if held and not any(each.is_cuda for each in held):
+    if held and not any(is_gpu(each.device) for each in held):
         before = _made_on_gpu()
         with kept_as_it_was(around):
             step()
@@ -120,8 +121,7 @@ def run(step: Callable[[], Any], around: tuple[Any, ...], device: str, budget_s:
         if once_s > LONG_S:
             said = f"a step takes {units.seconds(once_s)} and is run some {REPEATS} times more"
             print(f"diagnose: {said}: about {units.seconds(REPEATS * once_s, 2)}", file=sys.stderr)
-        place: Processor = "cuda" if device == GPU else "cpu"
-        measured = measure(step, device=place, budget_s=budget_s)
+        measured = measure(step, device=device, budget_s=budget_s)
         estimate = measured.period_s or measured.latency_s or measured.host_s
         assert estimate is not None
         step_s = estimate.median
@@ -133,14 +133,20 @@ def run(step: Callable[[], Any], around: tuple[Any, ...], device: str, budget_s:
         busy_s = measured.busy_s.median if measured.busy_s is not None else 0.0
         with named({} if compilations(warm_s) else modules):  # what is compiled now shall not hold what names modules
             trace, traced_s = _traced(step, steps, device)
-        warm_s, loop_s = time.time(), TracedLoop(step, place).once(steps) / steps
+        warm_s, loop_s = time.time(), TracedLoop(step, device).once(steps) / steps
+        compiled = any(each.name.startswith(REGION) for each in trace.events)  # followed, it runs as written ever after
+        if is_gpu(device) and not seen(device):
+            if compiled:
+                trace = replace(trace, problems=(*trace.problems, UNSEEN))
+            else:
+                trace, flags["waited"] = waited(step, steps, device), 1.0
+                busy_s = sum(each.end_ns - each.start_ns for each in trace.events if each.on_device) / 1e9 / steps
         if spent_s := sum(each.duration_us for each in compilations(warm_s) if not each.fail_type) / 1e6:
             flags["recompiled"] = spent_s / (steps * loop_s)
             with torch.compiler.set_stance("eager_on_recompile"):
                 flags["mended_s"] = _taken_s(step, steps, device)
         fewer = min(1.0, loop_s / step_s)  # others slow a host down, and for longer than a measurement
         step_s, host_s = step_s * fewer, host_s * fewer
-        compiled = any(each.name.startswith(REGION) for each in trace.events)  # followed, it runs as written ever after
         if not compiled and sum(each.name in PICKS for each in trace.events) > steps:  # one slice makes no loop
             with suppress(Exception):  # what runs by itself may refuse to be followed
                 flags |= at_once(step)
@@ -218,15 +224,15 @@ def _held_up_s() -> dict[str, float]:
 
 
 def _wait(device: str) -> None:
-    if device == GPU:
-        torch.cuda.synchronize()
+    if is_gpu(device):
+        synchronize(device)
 
 
 def _traced(step: Callable[[], Any], steps: int, device: str) -> tuple[Trace, float]:
     """A few steps under the profiler with their inputs' sizes, and the seconds that they took there."""
     from torch.profiler import record_function
 
-    with session("diagnose", device == GPU, record_shapes=True) as made:
+    with session("diagnose", device, record_shapes=True) as made:
         if steps > 1:  # the profiler's own first step is slow; of a long one that is little
             step()
             _wait(device)

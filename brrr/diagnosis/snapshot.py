@@ -2,7 +2,7 @@
 
 import random
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -13,7 +13,7 @@ from torch import nn
 
 from brrr.core.errors import ArgumentError
 from brrr.counting.state import Undo, put_back, reached, undoing
-from brrr.gpu import GPU, free_bytes
+from brrr.gpu import CUDA, free_bytes, gpu_here, is_gpu, tensors_on
 
 
 @dataclass(frozen=True)
@@ -62,8 +62,10 @@ def snapshot(around: tuple[Any, ...]) -> tuple[dict[str, nn.Module], Callable[[]
     every += [partial(torch.set_grad_enabled, torch.is_grad_enabled())]
     every += [partial(torch.set_num_threads, torch.get_num_threads())]
     every += [partial(torch.set_rng_state, torch.get_rng_state())]
-    if torch.cuda.is_available() and torch.cuda.is_initialized():
-        every += [partial(torch.cuda.set_rng_state, torch.cuda.get_rng_state())]
+    if (kind := gpu_here()) and (kind != CUDA or torch.cuda.is_initialized()):
+        with suppress(AttributeError, NotImplementedError):  # not every back end has a generator of its own
+            random_of = torch.get_device_module(tensors_on(kind))
+            every += [partial(random_of.set_rng_state, random_of.get_rng_state())]
 
     return modules, lambda: put_back(reversed(every), "diagnose")
 
@@ -89,9 +91,9 @@ def _tensor_back(each: torch.Tensor, place: str | None) -> Callable[[], None]:
 
 def _place(tensors: Iterable[torch.Tensor]) -> str | None:
     """Where copies go: beside the tensors, or into the host's memory where a quarter of the GPU's is not enough."""
-    on_gpu = [each for each in tensors if each.is_cuda]
+    on_gpu = [each for each in tensors if is_gpu(each.device)]
     nbytes = sum(each.nbytes for each in on_gpu)
-    return "cpu" if on_gpu and 2 * nbytes > free_bytes(GPU) / 4 else None
+    return "cpu" if on_gpu and 2 * nbytes > free_bytes(on_gpu[0].device) / 4 else None
 
 
 def found_in(around: tuple[Any, ...]) -> Held:

@@ -161,13 +161,13 @@ def timed(
     device, cache, budget_s and errors: as for `brrr.measure`. What the function itself raises is raised. first_s: what
     a call took that was made before.
     """
-    from brrr.gpu import gpu_in_use
+    from brrr.gpu import gpu_here
     from brrr.timing import measure
 
-    measurement = measure(fn, device=device, cache=cache, budget_s=budget_s)  # type: ignore[arg-type]
+    measurement = measure(fn, device=device, cache=cache, budget_s=budget_s)
     if (alone := measurement.latency_s) is not None:
         measurement = replace(measurement, notes=(*measurement.notes, *first_note(first_s, alone.median)))
-    model = model_here(device or ("cuda" if gpu_in_use() else "cpu"))
+    model = model_here(device or gpu_here() or "cpu")
     work, notes = _counted(fn)
     prediction, roof_s = None, None
     if model is None:

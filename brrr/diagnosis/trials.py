@@ -108,7 +108,7 @@ def _one(
         return Tried(name, None, None, None, change, f"{said}; {itself}" if itself else said)
     if name == "tensor cores" and not change:
         raise NotApplied("automatic mixed precision changes nothing here: it is for products of float32")
-    before, after = measure_together([plain, other], device=device, budget_s=budget_s)  # type: ignore[arg-type]
+    before, after = measure_together([plain, other], device=device, budget_s=budget_s)
     if before.period_s is None or after.period_s is None:
         return Tried(name, None, None, None, change, "no period was measured")
     gain = before.period_s / after.period_s

@@ -1,23 +1,39 @@
-"""All that is the GPU maker's own, and the few questions through which the other folders ask for it.
+"""The seam to the accelerator: the few questions through which other folders ask for it, and CUDA's own behind them.
 
->>> is_gpu("cuda"), is_gpu("cpu-queue"), tensors_on("cpu-queue")
-(True, False, 'cpu')
+>>> is_gpu("cuda"), is_gpu("mps"), is_cuda("mps"), is_gpu("cpu-queue"), tensors_on("cpu-queue")
+(True, True, False, False, 'cpu')
 
-Importing this loads no torch.
+What an accelerator is, `torch.accelerator` says: whatever it knows can be timed by the host's clock. A kind is what
+torch calls the device, but "rocm" for an AMD GPU, which torch calls "cuda". Importing this loads no torch.
 """
 
 import sys
 from collections.abc import Callable
+from functools import partial
+from typing import Any
 
 from brrr.core.measurement import Processor
 
-GPU: Processor = "cuda"
-"""What `device=`, the recordings and torch call the GPU."""
+CUDA: Processor = "cuda"
+"""What `device=`, the recordings and torch call an NVIDIA GPU, with all that only CUDA has: gate, CUPTI, graphs."""
+
+ROCM: Processor = "rocm"
+KNOWN = (CUDA, ROCM, "xpu", "mps", "mtia", "hpu")
+"""Kinds that torch has by itself; a vendor's own back end names one more."""
+
+UNTRUSTED_EVENTS = ("mps",)
+"""Where the device's events were seen out of order (pytorch#193578 and #196395): the host's clock alone is believed."""
 
 
 def is_gpu(device: object) -> bool:
-    """Whether a kind of device, or a device of torch's, is the GPU."""
-    return getattr(device, "type", device) == GPU
+    """Whether a kind of device, or a device of torch's, is an accelerator: its calls return before their work ends."""
+    kind = getattr(device, "type", device)
+    return kind in KNOWN or (isinstance(kind, str) and kind == _added_backend())
+
+
+def is_cuda(device: object) -> bool:
+    """Whether it is a GPU of CUDA itself, and has what only CUDA has."""
+    return getattr(device, "type", device) == CUDA and (isinstance(device, str) or not _hip())
 
 
 def is_cpu(device: object) -> bool:
@@ -30,35 +46,68 @@ def is_queue(device: object) -> bool:
     return device == "cpu-queue"
 
 
+def kind_of(device: object) -> Processor:
+    """The kind of a device of torch's, or of its name: "rocm" where torch's "cuda" is an AMD GPU."""
+    kind = str(getattr(device, "type", device)).partition(":")[0]
+    return ROCM if kind == CUDA and _hip() else kind
+
+
 def tensors_on(kind: object) -> Processor:
-    """Where torch puts the tensors of a kind of device: the CPU queue's lie on the CPU."""
-    return GPU if is_gpu(kind) else "cpu"
+    """What torch calls the device where the tensors of a kind lie: those of the CPU queue lie on the CPU."""
+    if not is_gpu(kind):
+        return "cpu"
+    return CUDA if kind == ROCM else str(getattr(kind, "type", kind))
+
+
+def backend_of(kind: object) -> str:
+    """What the makers call a kind of accelerator's back end.
+
+    >>> backend_of("rocm"), backend_of("xpu"), backend_of("npu")
+    ('ROCm', 'XPU', 'NPU')
+    """
+    return "ROCm" if kind == ROCM else str(kind).upper()
+
+
+def gpu_here() -> Processor | None:
+    """The kind of the accelerator that this process's torch uses; None where it has none, or is not loaded."""
+    torch = sys.modules.get("torch")
+    if torch is None:
+        return None
+    if torch.cuda.is_available():
+        return ROCM if _hip() else CUDA
+    accelerator = getattr(torch, "accelerator", None)  # torch has it since 2.6
+    found = accelerator.current_accelerator() if accelerator is not None and accelerator.is_available() else None
+    return None if found is None else kind_of(found)
 
 
 def gpu_in_use() -> bool:
-    """Whether this process has loaded torch, and torch has a GPU."""
-    torch = sys.modules.get("torch")
-    return torch is not None and torch.cuda.is_available()
+    """Whether this process has loaded torch, and torch has an accelerator."""
+    return gpu_here() is not None
 
 
-def synchronize() -> None:
-    """Wait until the GPU has done all that it was given."""
+def synchronize(kind: Processor = CUDA, index: int | None = None) -> None:
+    """Wait until an accelerator, the current one if none is numbered, has done all that it was given."""
     import torch
 
-    torch.cuda.synchronize()
+    if is_cuda(kind):
+        torch.cuda.synchronize()
+    else:
+        torch.accelerator.synchronize(*([] if index is None else [index]))
 
 
 def waiting(device: object) -> Callable[[], None] | None:
     """What waits for a device's work; None for a CPU, whose calls have ended when they return."""
-    return synchronize if is_gpu(device) else None
+    if not is_gpu(device) or is_cuda(device):
+        return synchronize if is_gpu(device) else None
+    import torch
+
+    return partial(synchronize, kind_of(device), torch.accelerator.current_device_index())
 
 
 def used_bytes(device: object) -> int:
     """The memory that this process holds there now; 0 where nobody tells."""
     if is_gpu(device):
-        import torch
-
-        return int(torch.cuda.memory_allocated())
+        return _told(device, "memory_allocated", "current_allocated_memory") or 0
     import psutil
 
     try:
@@ -70,12 +119,40 @@ def used_bytes(device: object) -> int:
 def free_bytes(device: object) -> int:
     """The memory that is free there, without limit where nobody tells; what a GPU's allocator keeps is free too."""
     if is_gpu(device):
-        import torch
-
-        return int(torch.cuda.mem_get_info()[0]) + torch.cuda.memory_reserved() - torch.cuda.memory_allocated()
+        used, kept = used_bytes(device), _told(device, "memory_reserved", "driver_allocated_memory")
+        free, whole = _told(device, "mem_get_info"), _told(device, "recommended_max_memory")
+        if free is not None:
+            return free + max(0, (kept or used) - used)
+        return sys.maxsize if whole is None else max(0, whole - used)
     import psutil
 
     try:
         return int(psutil.virtual_memory().available)
     except Exception:
         return sys.maxsize
+
+
+def _told(device: object, *questions: str) -> int | None:
+    """What torch's module of a device answers to the first of the questions that it knows; None where to none."""
+    import torch
+
+    module: Any = torch.get_device_module(tensors_on(device))
+    for name in questions:
+        try:
+            found = getattr(module, name)()
+        except Exception:  # back ends differ in what they have, and in what they raise for what they lack
+            continue
+        return int(found[0] if isinstance(found, tuple) else found)
+    return None
+
+
+def _hip() -> bool:
+    """Whether the torch that is loaded is built for AMD GPUs, which it calls "cuda"."""
+    torch = sys.modules.get("torch")
+    return torch is not None and bool(getattr(torch.version, "hip", None))
+
+
+def _added_backend() -> str | None:
+    """The kind of accelerator that a vendor's own back end has added to the torch that is loaded."""
+    torch = sys.modules.get("torch")
+    return None if torch is None else str(torch._C._get_privateuse1_backend_name())

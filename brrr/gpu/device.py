@@ -5,12 +5,27 @@ import platform
 import re
 import sys
 import warnings
+from contextlib import suppress
 from dataclasses import dataclass
 from types import ModuleType
+from typing import Any
 
 from brrr.core.errors import ArgumentError, UnavailableError, install
 from brrr.core.measurement import DeviceKind, Processor
-from brrr.gpu import GPU, gpu_in_use, is_cpu, is_gpu, probe
+from brrr.gpu import (
+    CUDA,
+    ROCM,
+    backend_of,
+    gpu_here,
+    gpu_in_use,
+    is_cpu,
+    is_cuda,
+    is_gpu,
+    is_queue,
+    kind_of,
+    probe,
+    tensors_on,
+)  # fmt: skip
 from brrr.gpu import probe as clocks
 from brrr.gpu.datasheet import DatasheetError, Hardware, find_hardware, hardware, hardware_names
 from brrr.gpu.probe import max_sm_clock_hz, sm_clock_hz, throttle_reasons
@@ -48,20 +63,20 @@ class Device:
 
 
 def this_device(kind: str = "cuda") -> Device:
-    """The GPU that torch uses now, or this machine's CPU.
+    """The accelerator that torch uses now, or this machine's CPU.
 
     >>> this_device("cpu").slug
     'cpu'
 
-    `kind` is "cuda", "cpu" or "cpu-queue". The CPU is described without loading torch. Raises UnavailableError, with
-    the reason, where CUDA does not work.
+    `kind` is "cpu", "cpu-queue" or an accelerator's, such as "cuda" or "mps". The CPU is described without loading
+    torch. Raises UnavailableError, with the reason, where the accelerator does not work.
     """
-    if kind not in ("cuda", "cpu", "cpu-queue"):
-        raise ArgumentError("this_device", "kind", kind, '"cuda", "cpu" or "cpu-queue"')
-    if kind == "cuda":
-        return _cuda_device()
+    if is_gpu(kind):
+        return _cuda_device() if is_cuda(kind) else _accelerator(kind)
+    if not is_cpu(kind) and not is_queue(kind):
+        raise ArgumentError("this_device", "kind", kind, f'{accelerators()}, "cpu" or "cpu-queue"')
     return Device(
-        kind="cpu" if kind == "cpu" else "cpu-queue", name=probe.cpu_name(), slug="cpu",
+        kind=kind, name=probe.cpu_name(), slug="cpu",
         memory_bytes=probe.memory_bytes(), l2_bytes=probe.cpu_l2_bytes(), torch_version=torch_version(),
         cpu=probe.cpu_name(), cpu_count=probe.cpu_count(), runtime=probe.runtime_hint(),
     )  # fmt: skip
@@ -73,27 +88,58 @@ def others(kind: str, count: int) -> list[tuple[str, str]]:
     >>> others("cpu", 1)
     []
     """
-    if not is_gpu(kind) or count < 1:
+    if not is_cuda(kind) or count < 1:
         return []
     cuda = probe.torch_module().cuda
     return [(cuda.get_device_name(n), probe.current_uuid(n) or "") for n in range(1, cuda.device_count())][:count]
 
 
 def default_device_kind() -> Processor:
-    """ "cuda" if a GPU works with this torch, else "cpu"."""
-    return "cpu" if cuda_problem() else "cuda"
+    """The kind of the accelerator that works with this torch, else "cpu"."""
+    if not cuda_problem():
+        return CUDA
+    found = gpu_here()
+    return "cpu" if found in (None, CUDA) else str(found)
 
 
 def processor_for(call: str, asked: object = None, instead: str = "`brrr doctor` names what would help") -> Processor:
-    """Where a call works: as it was asked to, else on the GPU that torch uses, else on the CPU.
+    """Where a call works: as it was asked to, else on the accelerator that torch uses, else on the CPU.
 
-    UnavailableError, with the reason, where that is a GPU that does not work here, or that is not measured: another
-    maker's, or one too old for its torch. `instead` is what to do then.
+    UnavailableError, with the reason, where that is one that does not work here, or is too old for its torch. `instead`
+    is what to do then.
     """
-    problem = None if is_cpu(asked) else cuda_problem()
-    if problem and (asked is not None or gpu_in_use()):
-        raise UnavailableError(f"{call}: device is {asked!r}, but CUDA does not work here: {problem}. {instead}.")
-    return "cpu" if is_cpu(asked) or problem else GPU
+    if is_cpu(asked):
+        return "cpu"
+    wanted = kind_of(asked) if asked is not None else gpu_here() or CUDA
+    if is_cuda(wanted):
+        problem = cuda_problem()
+        if problem and (asked is not None or gpu_in_use()):
+            raise UnavailableError(f"{call}: device is {asked!r}, but CUDA does not work here: {problem}. {instead}.")
+        return "cpu" if problem else CUDA
+    if problem := accelerator_problem(wanted):
+        raise UnavailableError(f"{call}: device is {asked!r}, but {problem}. {instead}.")
+    return wanted
+
+
+def accelerators() -> str:
+    """The kinds of accelerators that can be asked for, for a message."""
+    return ", ".join(map(repr, (CUDA, ROCM, "mps", "xpu")))
+
+
+def accelerator_problem(kind: str) -> str | None:
+    """Why a kind of accelerator other than CUDA does not work here; None if it does.
+
+    >>> accelerator_problem("mps") is None or "torch" in accelerator_problem("mps")
+    True
+    """
+    try:
+        torch = probe.torch_module()
+        if (here := gpu_here()) != kind:
+            return f"torch {torch.__version__} has {f'only {here!r}' if here else 'no accelerator'} here"
+        fine = (torch.ones(1, device=tensors_on(kind)) + 1).item() == 2.0
+    except Exception as error:  # a torch that does not load, a back end that refuses
+        return f"a first addition on it fails: {first_line(error)}"
+    return None if fine else "a first addition on it gives a wrong result"
 
 
 def cuda_problem() -> str | None:
@@ -183,6 +229,23 @@ def _cuda_device() -> Device:
     )  # fmt: skip
 
 
+def _accelerator(kind: str) -> Device:
+    """What torch tells of an accelerator without CUDA; its back end stands in its name."""
+    if problem := accelerator_problem(kind):
+        raise UnavailableError(f"this_device: kind is {kind!r}, but {problem}.")
+    torch = probe.torch_module()
+    module, told = torch.get_device_module(tensors_on(kind)), dict[str, Any]()
+    for name in ("get_device_name", "get_device_properties"):
+        with suppress(Exception):  # back ends differ in what they have, and in what they raise for what they lack
+            told[name] = getattr(module, name)(torch.accelerator.current_device_index())
+    name, properties = str(told.get("get_device_name") or probe.cpu_name()), told.get("get_device_properties")
+    return Device(
+        kind=kind, name=f"{name} ({backend_of(kind)})", slug=kind, torch_version=torch.__version__,
+        memory_bytes=getattr(properties, "total_memory", None), cpu=probe.cpu_name(), cpu_count=probe.cpu_count(),
+        runtime=probe.runtime_hint(), hardware=find_hardware(name),
+    )  # fmt: skip
+
+
 def slug(name: str) -> str:
     """A device's short name for folders: its datasheet's, else made from the name that the driver reports.
 
@@ -196,7 +259,7 @@ def slug(name: str) -> str:
 
 def _built_without_cuda(torch: ModuleType) -> str:
     if getattr(torch.version, "hip", None):
-        return f"torch {torch.__version__} is built for AMD GPUs; only NVIDIA ones are measured"
+        return f"torch {torch.__version__} is built for AMD GPUs: there the device is {ROCM!r}"
     here = _smi_names()
     return f"torch {torch.__version__} is built without CUDA" + (f", though {here} is here" if here else "")
 

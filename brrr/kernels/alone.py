@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 from brrr.core import units
 from brrr.core.callables import giving as giving
 from brrr.core.errors import UnavailableError
-from brrr.gpu import GPU
+from brrr.gpu import CUDA
 
 if TYPE_CHECKING:
     import torch
@@ -76,7 +76,7 @@ def alone(examples: Callable[[str], Iterable[Example]], *sources: CudaFile) -> N
         command = [sys.executable, "-m", getattr(sys.modules["__main__"].__spec__, "name", "")]
         sys.exit(subprocess.call(command, env={**os.environ, "TRITON_INTERPRET": "1"}))  # read as Triton is loaded
     wrong = False
-    for each in examples("cpu" if problem else GPU):
+    for each in examples("cpu" if problem else CUDA):
         error = each.error
         wrong |= not error <= each.tolerance
         verdict = f"{'right' if error <= each.tolerance else 'WRONG'} (relative error {error:.1e})"
@@ -107,7 +107,7 @@ def placed(example: Example) -> str:
     busy_s = measure(example.launch).busy_s
     if busy_s is None:
         return "not timed"
-    seconds, model = busy_s.median, model_of(known_here(GPU))
+    seconds, model = busy_s.median, model_of(known_here(CUDA))
     share = units.percent(model.roof_s(example.flop, example.nbytes, example.dtype) / seconds)
     rates = f"{units.quantity(example.nbytes / seconds, 'B/s')}, {units.quantity(example.flop / seconds, 'FLOP/s')}"
     return f"{units.seconds(seconds)}, {rates}: {share} of the roofline (bandwidth of a copy, {model.origin})"

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import ExitStack
-from typing import get_args
 
 import torch
 
 from brrr.core import units
 from brrr.core.errors import ArgumentError, BrrrError, UnavailableError
-from brrr.core.measurement import Processor
-from brrr.gpu import tensors_on
+from brrr.gpu import is_cpu, is_gpu, tensors_on
 from brrr.networks.implementations import IMPLEMENTATIONS
 from brrr.networks.network import Network, Weights
 from brrr.networks.prepared import Prepared
@@ -82,7 +80,7 @@ def best(
         Whether float32 may be multiplied in TF32.
     weights : Weights, optional
         The network's own weights. By default random ones.
-    device : {"cuda", "cpu"}, optional
+    device : {"cuda", "rocm", "mps", "xpu", "cpu"}, optional
         By default that of the weights, else the GPU if there is one.
     patient : bool
         Also try implementations that take up to minutes to build (torch.compile).
@@ -129,11 +127,11 @@ def _weights(network: Network, weights: Weights | None, device: str | None) -> W
 
 
 def _device(device: str | None) -> str:
-    from brrr.gpu.device import processor_for
+    from brrr.gpu.device import accelerators, processor_for
 
-    if device not in (None, *get_args(Processor)):
+    if device is not None and not is_cpu(device) and not is_gpu(device):
         hint = "For another GPU, make it torch's current one: torch.cuda.device(...)"
-        raise ArgumentError("best", "device", device, '"cuda" or "cpu"', hint)
+        raise ArgumentError("best", "device", device, f"{accelerators()} or 'cpu'", hint)
     return processor_for("best", device)
 
 

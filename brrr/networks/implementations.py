@@ -6,11 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from importlib import import_module
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any
 
 from brrr.core.errors import ArgumentError, UnavailableError, extras
-from brrr.core.measurement import Processor
-from brrr.gpu import is_cpu, is_gpu
+from brrr.gpu import CUDA, is_cpu, is_cuda, is_gpu, kind_of
 from brrr.networks.network import Network
 from brrr.networks.prepared import Prepared, captured
 
@@ -35,16 +34,16 @@ class NetworkImplementation:
     graph: bool = False
     slow_to_build: bool = False
 
-    def why_not(self, network: Network, device: str | torch.device = "cuda") -> str | None:
-        """Why this device ("cuda" or "cpu") cannot run it so; None where it can, unless `build` finds more."""
-        kind = str(device).partition(":")[0]
-        if kind not in get_args(Processor):
-            raise ArgumentError("why_not", "device", str(device), '"cuda" or "cpu"')
-        if kind not in self.devices:
+    def why_not(self, network: Network, device: str | torch.device = CUDA) -> str | None:
+        """Why a device, such as "mps" or "cpu", cannot run it so; None where it can, unless `build` finds more."""
+        kind = kind_of(device)
+        if not is_cpu(kind) and not is_gpu(kind):
+            raise ArgumentError("why_not", "device", str(device), "an accelerator's kind, or 'cpu'")
+        if (kind if is_cuda(kind) else "cpu") not in self.devices:  # what a CPU runs is torch alone, as any accelerator
             return f"{self.name}: runs on {' and '.join(_SPELLED[each] for each in self.devices)} only"
         if network.tf32 and is_cpu(kind):
             return f"{self.name}: TF32 is a format of GPUs"
-        if is_gpu(kind):
+        if is_cuda(kind):
             from brrr.gpu.device import cuda_problem
 
             if problem := cuda_problem():
@@ -73,7 +72,7 @@ class NetworkImplementation:
 
 def _require_current(name: str, device: torch.device) -> None:
     """Streams, handles and kernels here are those of torch's current GPU."""
-    if not is_gpu(device):
+    if not is_cuda(device):
         return
     import torch
 
@@ -82,14 +81,14 @@ def _require_current(name: str, device: torch.device) -> None:
         raise ArgumentError(f"{name}.build", "weights", str(device), current, "Use torch.cuda.device(...)")
 
 
-_SPELLED = {"cuda": "an NVIDIA GPU", "cpu": "a CPU"}
+_SPELLED = {CUDA: "an NVIDIA GPU", "cpu": "a CPU"}
 
 
 # ---------------------------------------------------------------------------------------------------------------------
 # The ladder: every way of running the network, from the module that everybody writes to one kernel for all layers.
 
 _TORCH, _LAUNCHED = "brrr.networks.torch_implementations", "brrr.networks.launched_implementations"
-_BOTH, _GPU = ("cuda", "cpu"), ("cuda",)
+_BOTH, _GPU = (CUDA, "cpu"), (CUDA,)
 
 _LADDER: tuple[tuple[Any, ...], ...] = (
     ("module", "nn.Sequential", _BOTH, f"{_TORCH}:module"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from brrr.gpu import GPU
+from brrr.gpu import CUDA
 from brrr.networks.network import Network
 from brrr.roofline.device_model import LAUNCH_S, Where, model_of
 from brrr.roofline.persistent import Step, persistent_s
@@ -76,7 +76,7 @@ def gains(implementation: str, network: Network) -> str | None:
     """
     if implementation == "strassen-accurate" and (network.dtype != "float32" or network.tf32):
         return f"float32 only, and this is {'TF32' if network.tf32 else network.dtype}"
-    chosen = layer_way(network, implementation, GPU)
+    chosen = layer_way(network, implementation, CUDA)
     if chosen.classical and chosen.inner == PLAIN[network.dtype] and not network.tf32:
         return "no product of this size is predicted to gain by it"
     return "no level is predicted to gain on this size" if network.tf32 and chosen.classical else None

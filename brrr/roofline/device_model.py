@@ -8,9 +8,9 @@ from functools import cached_property
 from typing import NoReturn
 
 from brrr.core import units
-from brrr.core.errors import ArgumentError, UnavailableError
+from brrr.core.errors import ArgumentError
 from brrr.core.measurement import Processor
-from brrr.gpu import GPU, is_cpu, is_gpu
+from brrr.gpu import CUDA, is_cpu, is_cuda, is_gpu
 from brrr.gpu.datasheet import Hardware, find_hardware, hardware
 from brrr.gpu.probe import cpu_name
 from brrr.roofline.peak import Curve, Kind, Peak
@@ -72,7 +72,7 @@ class DeviceModel:
     @classmethod
     def of_datasheet(cls, hardware: Hardware) -> DeviceModel:
         """On a datasheet: bandwidth and arithmetic; launches and host costs are assumed."""
-        kind: Processor = "cpu" if "cpu cores" in hardware.dense else GPU
+        kind: Processor = "cpu" if "cpu cores" in hardware.dense else CUDA
         figures = {**assumed_launches(kind), **datasheet_peaks(hardware)}
         slow = [each for each in SHORT if is_gpu(kind) and "matmul.fp32" in figures and f"matmul.{each}" not in figures]
         figures |= {f"matmul.{each}": replace(figures["matmul.fp32"], kind="assumed") for each in slow}
@@ -165,7 +165,7 @@ class DeviceModel:
 
 def _sm_count(peaks: Peaks) -> int | None:
     """The multiprocessors of a GPU without a datasheet here, if it is the one in hand."""
-    if not is_gpu(peaks.kind):  # and torch need not be loaded
+    if not is_cuda(peaks.kind):  # and torch need not be loaded
         return None
     import torch
 
@@ -225,7 +225,7 @@ def model_of(device: Where) -> DeviceModel:
     'datasheet'
 
     `Peaks` and `Hardware` are taken as they are. "h200" means the peaks recorded for it, else its datasheet, with a
-    note; "datasheet:h200" the datasheet in any case; "cuda" this machine's GPU, as `brrr calibrate` left it; "cpu" this
+    note; "datasheet:h200" the datasheet in any case; "cuda", "mps", … this machine's GPU, as calibrated; "cpu" this
     machine's CPU likewise, else the one that was recorded, with a note (`OTHER_CPU`). Where none is named (None), it is
     this machine where it has peaks, else the H200, with a note (`STANDS_IN`).
     """
@@ -302,13 +302,11 @@ def known_here(kind: Processor) -> Peaks | Hardware:
 
 def _kind_here(device: object) -> Processor:
     """The GPU where it works, else the CPU; UnavailableError where the GPU was asked for and does not work."""
-    from brrr.gpu.device import cuda_problem
+    from brrr.gpu.device import default_device_kind, processor_for
 
-    problem = cuda_problem()
-    if device is not None and problem:
-        instead = "Name a device instead, such as 'h200'"
-        raise UnavailableError(f"predict: device is 'cuda', but CUDA does not work here: {problem}. {instead}")
-    return "cpu" if problem else GPU
+    if device is None:
+        return default_device_kind()
+    return processor_for("predict", device, "Name a device instead, such as 'h200'")
 
 
 def peaks_here(kind: Processor) -> Peaks:

@@ -10,6 +10,9 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
+from brrr.core.errors import UnavailableError
+from brrr.core.measurement import Processor
+from brrr.gpu import tensors_on
 from brrr.timing.cpu_queue import CpuQueue, Ticket
 
 
@@ -44,28 +47,33 @@ class Lane:
         """Give back what the lane holds; what is issued still runs."""
 
 
-class CudaLane(Lane):
-    """A CUDA stream of torch's, beside the current one; it comes from a pool and goes back by itself."""
+class StreamLane(Lane):
+    """A stream of an accelerator's, beside the current one; it comes from a pool and goes back by itself.
 
-    def __init__(self) -> None:
+    UnavailableError on a device that torch gives no streams, as Apple's.
+    """
+
+    def __init__(self, kind: Processor) -> None:
         import torch
 
-        self._torch: Any = torch
-        self.stream = torch.cuda.Stream()
+        self._of: Any = torch.get_device_module(tensors_on(kind))
+        if not hasattr(self._of, "Stream"):
+            raise UnavailableError(f"Pipeline: torch has no streams on {kind!r}, so nothing can overlap there")
+        self.stream = self._of.Stream()
 
     def run(self, call: Callable[..., Any], *args: Any) -> None:
         """Issue the call's kernels to this stream: torch launches to the stream that is current."""
-        with self._torch.cuda.stream(self.stream):
+        with self._of.stream(self.stream):
             call(*args)
 
     def copy(self, target: Any, source: Any) -> None:
         """Issue a copy; one from or to pinned memory does not make the host wait, one of pageable memory does."""
-        with self._torch.cuda.stream(self.stream):
+        with self._of.stream(self.stream):
             target.copy_(source, non_blocking=True)
 
     def event(self) -> Any:
         """An event without a time stamp, which is the cheaper kind."""
-        return self._torch.cuda.Event(enable_timing=False)
+        return self._of.Event(enable_timing=False)
 
     def record(self, event: Any) -> None:
         """Put the event behind what is in the stream."""

@@ -12,14 +12,15 @@ host memory (a copy of pageable memory makes the host wait, which then issues no
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, get_args
+from functools import partial
+from typing import Any
 
 from brrr.core import units
 from brrr.core.callables import require_callable
 from brrr.core.errors import ArgumentError, DeviceMemoryError, UnavailableError, extras, whole
 from brrr.core.measurement import DeviceKind
-from brrr.gpu import GPU, free_bytes, is_cpu, is_gpu, tensors_on
-from brrr.running.lanes import CudaLane, Lane, ThreadLane
+from brrr.gpu import free_bytes, is_cpu, is_gpu, is_queue, tensors_on
+from brrr.running.lanes import Lane, StreamLane, ThreadLane
 
 BUFFERS = 3
 """One for each lane to work in. On an H200 with balanced lanes two gave 1.9x over serial, three 2.7x, more no more."""
@@ -159,7 +160,7 @@ class Pipeline:
         """Let torch's current stream wait for the last download, so that events and waits on it tell the truth."""
         import torch
 
-        torch.cuda.current_stream().wait_event(last)
+        torch.get_device_module(tensors_on(self.device)).current_stream().wait_event(last)
 
     def _slot(self, buffer: Any) -> Slot:
         return Slot(buffer, self.upload.event(), self.work.event(), self.download.event())
@@ -188,8 +189,8 @@ class Pipeline:
         import torch
 
         for lane in self.lanes:
-            if isinstance(lane, CudaLane):
-                lane.stream.wait_stream(torch.cuda.current_stream())
+            if isinstance(lane, StreamLane):
+                lane.stream.wait_stream(torch.get_device_module(tensors_on(self.device)).current_stream())
                 for buffer in buffers:
                     buffer.record_stream(lane.stream)
 
@@ -249,17 +250,19 @@ def host_array(elements: int, dtype: Any = None, *, pinned: bool = True) -> Any:
 
 
 def _device(device: DeviceKind | None) -> DeviceKind:
-    from brrr.gpu.device import processor_for
+    from brrr.gpu.device import accelerators, processor_for
 
-    if device not in (None, *get_args(DeviceKind)):
-        raise ArgumentError("Pipeline", "device", device, "'cuda', 'cpu' or 'cpu-queue'")
+    if device not in (None, "cpu", "cpu-queue") and not is_gpu(device):
+        raise ArgumentError("Pipeline", "device", device, f"{accelerators()}, 'cpu' or 'cpu-queue'")
     if device is not None and not is_gpu(device):
         return device
     return processor_for("Pipeline", device, "'cpu-queue' shows the same schedule here")
 
 
 def _lanes(device: DeviceKind) -> tuple[Lane, Lane, Lane]:
-    kind: Callable[[], Lane] = {GPU: CudaLane, "cpu-queue": ThreadLane, "cpu": Lane}[device]
+    kind: Callable[[], Lane] = (
+        partial(StreamLane, device) if is_gpu(device) else ThreadLane if is_queue(device) else Lane
+    )
     return kind(), kind(), kind()
 
 

@@ -15,7 +15,7 @@ from typing import Any
 from brrr.core.callables import require_callable
 from brrr.core.errors import ArgumentError
 from brrr.core.measurement import Cache, Measurement
-from brrr.gpu import gpu_in_use, is_cpu, is_gpu
+from brrr.gpu import gpu_in_use, is_cpu, is_cuda, is_gpu
 from brrr.timing.cpu_queue import CpuQueue, Place
 from brrr.timing.plan import Plan
 from brrr.timing.sampler import Sampler
@@ -37,11 +37,11 @@ def measure(
     fn : callable
         The function to measure, called as ``fn()``. Wrap a call with arguments: ``lambda: f(x)``. It is called many
         times, and warmed up before.
-    device : {"cuda", "cpu"} or CpuQueue, optional
-        Where it runs: torch's current CUDA device and stream, the CPU, or a `CpuQueue`, whose worker thread stands in
-        for a GPU. By default the GPU if torch is loaded and has one, else the CPU.
+    device : {"cuda", "rocm", "mps", "xpu", "cpu"} or CpuQueue, optional
+        Where it runs: torch's current GPU and stream, the CPU, or a `CpuQueue`, whose worker thread stands in for a
+        GPU. By default the accelerator that torch uses, if it is loaded and has one, else the CPU.
     cache : {"hot", "cold"}
-        "cold" empties the L2 cache before each call. Only `kernel_s`, `busy_s` and `span_s` are measured then.
+        "cold" empties the L2 cache before each call (CUDA). Only `kernel_s`, `busy_s` and `span_s` are measured then.
     budget_s : float
         About how many seconds to measure. It ends earlier if all intervals are within 0.5 % (on a CPU 5 %), and later
         if a few calls take longer than that.
@@ -73,7 +73,9 @@ def measure(
 
     Notes
     -----
-    docs/timer.md explains how each time is measured, and how far it is off.
+    docs/timer.md explains how each time is measured, and how far it is off. On an accelerator without CUDA the host's
+    clock tells `host_s`, `latency_s`, and `period_s` as the slope over the number of calls; `kernel_s` and `busy_s`
+    only where torch's profiler sees the device (ROCm, XPU); `span_s` is None, since no gate can hold its queue.
     """
     return measure_together([fn], device=device, cache=cache, budget_s=budget_s)[0]
 
@@ -94,7 +96,7 @@ def measure_together(
     ----------
     functions : sequence of callables
         The functions, called without arguments.
-    device : {"cuda", "cpu"} or CpuQueue, optional
+    device : str or CpuQueue, optional
         As for `measure`.
     cache : {"hot", "cold"}
         As for `measure`.
@@ -157,8 +159,8 @@ def checked(functions: Sequence[Any], device: Any, cache: Any, budget_s: Any) ->
     if isinstance(budget_s, bool) or not isinstance(budget_s, int | float) or not 0 < budget_s < math.inf:
         raise ArgumentError("measure", "budget_s", budget_s, "a positive number of seconds")
     place = _placed(device)
-    if cache == "cold" and not is_gpu(place):
-        raise ArgumentError("measure", "cache", cache, "'hot' on a CPU", "Only a GPU's cache can be emptied")
+    if cache == "cold" and not is_cuda(place):
+        raise ArgumentError("measure", "cache", cache, "'hot' except on CUDA", "Only an NVIDIA GPU's cache is emptied")
     return place
 
 
@@ -177,8 +179,8 @@ def _placed(device: Any) -> Place:
         return device
     if is_cpu(device) or (device is None and not gpu_in_use()):
         return "cpu"
-    if device is None or is_gpu(device):
-        from brrr.gpu.device import processor_for
+    from brrr.gpu.device import accelerators, processor_for
 
+    if device is None or is_gpu(device):
         return processor_for("measure", device, "device='cpu' measures the CPU; `brrr doctor` names what would help")
-    raise ArgumentError("measure", "device", device, "'cuda', 'cpu' or a CpuQueue")
+    raise ArgumentError("measure", "device", device, f"{accelerators()}, 'cpu' or a CpuQueue")

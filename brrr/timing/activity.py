@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from brrr.core.errors import UnavailableError
+from brrr.gpu import CUDA, ROCM, synchronize
 
 MARKER = "brrr_marker"
 MEASURING = ("brrr_gate", "brrr_evict_write", "brrr_evict_read")
@@ -37,7 +38,7 @@ class Activity:
 
 
 def record_activity(
-    run: Callable[[], Any], *, launches: bool = False, attempts: int = ATTEMPTS
+    run: Callable[[], Any], *, launches: bool = False, attempts: int = ATTEMPTS, kind: str = CUDA
 ) -> tuple[list[Activity], list[str]]:
     """Run under the profiler: the device's activities in order of their start, and the names of the host's CUDA calls.
 
@@ -48,7 +49,7 @@ def record_activity(
     later launch dearer (an operator's host time rose from 5.0 to 7.2 µs on an H200 with torch 2.11).
     """
     for _ in range(attempts):
-        activities, calls = _session(run, launches)
+        activities, calls = _session(run, launches, kind)
         if activities:
             return activities, calls
         time.sleep(SETTLE_S)  # the last session's detaching was still under way, and this one recorded nothing
@@ -66,26 +67,41 @@ def one_cycle() -> Iterator[None]:
         yield
 
 
-def _session(run: Callable[[], Any], launches: bool) -> tuple[list[Activity], list[str]]:
+PROFILED = {CUDA: "CUDA", ROCM: "CUDA", "xpu": "XPU"}
+"""What torch's profiler calls the accelerators that it sees."""
+
+
+def sees(kind: str) -> bool:
+    """Whether this torch's profiler tells what an accelerator did.
+
+    >>> sees("mps")
+    False
+    """
+    from torch.profiler import supported_activities
+
+    return PROFILED.get(kind) in {each.name for each in supported_activities()}
+
+
+def _session(run: Callable[[], Any], launches: bool, kind: str) -> tuple[list[Activity], list[str]]:
     import torch
     from torch.profiler import ProfilerActivity, profile
 
-    torch.cuda.synchronize()
-    kernels = profile(activities=[ProfilerActivity.CUDA])
+    synchronize(kind)
+    kernels = profile(activities=[getattr(ProfilerActivity, PROFILED[kind])])
     with one_cycle(), detaching_cupti(), kernels as session, no_other_session():
         run()
-        torch.cuda.synchronize()
+        synchronize(kind)
     activities, calls = [], []
     grids = _grids(session.profiler.kineto_results) if launches else {}
     for event in sorted(session.profiler.kineto_results.events(), key=lambda each: each.start_ns()):
-        if event.device_type() == torch._C._autograd.DeviceType.CUDA:
+        if event.device_type() == getattr(torch._C._autograd.DeviceType, PROFILED[kind]):
             start, name = event.start_ns(), event.name()
             named = grids.get((event.correlation_id(), name))
             launch = named.pop(0) if named else ""
             activities.append(Activity(name, start, start + event.duration_ns(), event.device_resource_id(), launch))
         else:
             calls.append(event.name())
-    torch.cuda.synchronize()  # CUPTI leaves at the next call into CUDA, on a thread of its own
+    synchronize(kind)  # CUPTI leaves at the next call into CUDA, on a thread of its own
     time.sleep(SETTLE_S)
     return activities, calls
 

@@ -15,7 +15,7 @@ from typing import Any
 
 from brrr.core.errors import BrrrError
 from brrr.core.measurement import Cache, median
-from brrr.gpu import GPU
+from brrr.gpu import CUDA
 from brrr.gpu.nvrtc import PTR, U32, probe_kernel
 from brrr.timing.activity import record_activity
 from brrr.timing.gate import eviction_of, gate_of
@@ -118,7 +118,7 @@ def _yardstick() -> Callable[[], None]:
     """The yardstick: a kernel that moves 256 KiB, about as long as torch's smallest operators."""
     import torch
 
-    data, out = torch.zeros(WORDS * 4, device=GPU), torch.zeros(WORDS * 4, device=GPU)
+    data, out = torch.zeros(WORDS * 4, device=CUDA), torch.zeros(WORDS * 4, device=CUDA)
     kernel = probe_kernel(YARDSTICK)
     return lambda: kernel((128, 1, 1), (128, 1, 1), (data.data_ptr(), PTR), (out.data_ptr(), PTR), (WORDS, U32))
 

@@ -134,10 +134,10 @@ Place = Processor | CpuQueue
 
 def name_of(place: Place) -> str:
     """The device's name, as a measurement has it."""
-    if is_gpu(place):
+    if not isinstance(place, CpuQueue) and is_gpu(place):
         from brrr.gpu.device import this_device
 
-        return this_device().name
+        return this_device(place).name
     from brrr.gpu.probe import cpu_name
 
     return f"CPU queue on {cpu_name()}" if isinstance(place, CpuQueue) else cpu_name()

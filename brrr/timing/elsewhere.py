@@ -10,7 +10,7 @@ from types import FunctionType, MethodType, ModuleType
 from typing import Any
 
 from brrr.core.errors import ArgumentError
-from brrr.gpu import GPU, is_gpu
+from brrr.gpu import is_gpu, kind_of, tensors_on
 
 MOST = 4096
 """So many things that a function or its result holds are looked at: it may be a list of millions."""
@@ -24,9 +24,10 @@ def refuse_elsewhere(call: str, place: object, *held: Any) -> None:
     """
     if "torch" not in sys.modules:
         return
-    found = {each.device.type for each in tensors_in(held)} - ({"cpu", GPU} if is_gpu(place) else {"cpu"})
+    found = {each.device.type for each in tensors_in(held)} - {"cpu", tensors_on(place)}
     if found:
-        hint = f"device={GPU!r} measures the GPU" if found == {GPU} else f"brrr measures 'cpu' and {GPU!r}"
+        kinds = sorted(map(kind_of, found))
+        hint = f"device={kinds[0]!r} measures there" if is_gpu(kinds[0]) else "brrr measures on a CPU or an accelerator"
         what = "tensors on the device that is timed, or on the CPU: nothing would wait for the others"
         raise ArgumentError(call, "fn", f"one with tensors on {', '.join(sorted(found))}", what, hint)
 

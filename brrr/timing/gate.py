@@ -9,7 +9,7 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
-from brrr.gpu import GPU
+from brrr.gpu import CUDA
 from brrr.gpu.nvrtc import I64, PTR, U32, U64, probe_kernel
 
 ONE = (1, 1, 1)
@@ -72,9 +72,9 @@ class Eviction:
         import torch
 
         self.words = max(1, 2 * l2_bytes // 16)
-        self._dirty = torch.zeros(self.words * 4, dtype=torch.int32, device=GPU)
-        self._clean = torch.zeros(self.words * 4, dtype=torch.int32, device=GPU)
-        self._sink = torch.zeros(1, dtype=torch.int32, device=GPU)
+        self._dirty = torch.zeros(self.words * 4, dtype=torch.int32, device=CUDA)
+        self._clean = torch.zeros(self.words * 4, dtype=torch.int32, device=CUDA)
+        self._sink = torch.zeros(1, dtype=torch.int32, device=CUDA)
         self._grid = (torch.cuda.get_device_properties().multi_processor_count * 4, 1, 1)
 
     def __call__(self) -> None:
@@ -107,7 +107,7 @@ def sm_clock_hz(duration_s: float = 50e-6) -> float:
     """The SM clock as a kernel sees it just now: cycles over elapsed time, within a tick in `duration_s`."""
     import torch
 
-    out = torch.zeros(3, dtype=torch.int64, device=GPU)
+    out = torch.zeros(3, dtype=torch.int64, device=CUDA)
     spin(duration_s, out)
     start, end, cycles = out.tolist()
     return float(cycles) / (float(end - start) * 1e-9)

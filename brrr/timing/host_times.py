@@ -4,11 +4,12 @@ import math
 import time
 from collections.abc import Callable
 from dataclasses import replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from operator import mul
 from typing import Any
 
 from brrr.core.measurement import Estimate, Field, Rounds, median
+from brrr.core.time_limit import in_time
 
 BURST = 8
 """Calls timed between two synchronisations for `host_s`: few enough that the queue is never full."""
@@ -29,6 +30,12 @@ MANY_CALLS = 24
 TURNS, AGAIN, SHARE = 1.5, 2, 0.1
 """Calls take turns where some take so many times as long as the others, and each kind is met again: so often at least,
 and in such a share of the calls. Rarer ones are other programs' doing, which a median leaves out."""
+
+HANGS_S, HANGS = 120.0, "measure: the device has not ended what it was given after two minutes. Its driver may hang"
+"""Such synchronisations are known, of which nothing else would ever return; each warm-up call is watched for one."""
+
+SHORT_LOOP = 5
+"""With the slope, the short loop has this part of the long one's calls."""
 
 END_SHARE = 1 / 200
 """How much of a loop's time its two ends (the first call's latency, the last synchronisation) may be."""
@@ -53,14 +60,19 @@ def clock_tick_s() -> float:
 class HostTimes:
     """Samples of `host_s`, `period_s` and `latency_s` of one call; `wait` synchronises and does nothing on a CPU.
 
+    by_slope: a period is what the calls of a long loop take beyond those of a short one, for the wait at the end is not
+    known to be short.
+
     >>> times = HostTimes(lambda: sum(range(1000)))
     >>> times.round(0.01)
     >>> times.estimate(times.latency) is not None
     True
     """
 
-    def __init__(self, call: Callable[[], Any], wait: Callable[[], None] | None = None) -> None:
-        self.call, self.wait = call, wait or _nothing
+    def __init__(
+        self, call: Callable[[], Any], wait: Callable[[], None] | None = None, *, by_slope: bool = False
+    ) -> None:
+        self.call, self.wait, self.by_slope = call, wait or _nothing, by_slope
         self.waits = wait is not None
         self.warm: list[float] = []  # warm-up calls: they tell no time, but whether calls take turns
         self.forget()
@@ -73,11 +85,12 @@ class HostTimes:
 
     def one(self) -> tuple[Any, float, float]:
         """One call on an idle device: its result, and the seconds to its return and to its synchronised end."""
-        self.wait()
+        wait = partial(in_time, self.wait, HANGS_S, HANGS) if self.by_slope else self.wait
+        wait()
         start = time.perf_counter_ns()
         result = self.call()
         returned = time.perf_counter_ns()
-        self.wait()
+        wait()
         return result, (returned - start) * 1e-9, (time.perf_counter_ns() - start) * 1e-9
 
     def issuing_s(self) -> float:
@@ -183,14 +196,19 @@ class HostTimes:
 
     def _sample_period(self, slice_s: float) -> float:
         calls = self._loop_calls(slice_s) + len(self.loops) % 2  # so that no turn of the calls is always left out
+        few = calls // SHORT_LOOP if self.by_slope else 0
+        taken_ns = self._loop_ns(calls) - (self._loop_ns(few) if few else 0)
+        self.period.append(self._net(taken_ns) / (calls - few))
+        self.loops.append(calls)
+        return self.period[-1]
+
+    def _loop_ns(self, calls: int) -> int:
         self.wait()
         start = time.perf_counter_ns()
         for _ in range(calls):
             self.call()
         self.wait()
-        self.period.append(self._net(time.perf_counter_ns() - start) / calls)
-        self.loops.append(calls)
-        return self.period[-1]
+        return time.perf_counter_ns() - start
 
     def _loop_calls(self, slice_s: float) -> int:
         """So many calls that the loop's ends weigh at most END_SHARE, as far as the slice allows."""

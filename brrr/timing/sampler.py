@@ -11,7 +11,7 @@ from brrr.core import units
 from brrr.core.callables import later, require_run
 from brrr.core.errors import DeviceMemoryError
 from brrr.core.measurement import Estimate, Field, Measurement, is_host_bound, median
-from brrr.gpu import free_bytes, is_gpu, probe, used_bytes
+from brrr.gpu import free_bytes, is_cuda, is_gpu, probe, used_bytes
 from brrr.timing.cpu_queue import CpuQueue, name_of, wait_for
 from brrr.timing.elsewhere import refuse_elsewhere
 from brrr.timing.host_times import HostTimes, clock_tick_s
@@ -70,7 +70,8 @@ class Sampler:
 
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
-        self.readings = Readings(HostTimes(plan.fn, wait_for(plan.place)), cpu_seconds())
+        by_slope = is_gpu(plan.place) and not is_cuda(plan.place)
+        self.readings = Readings(HostTimes(plan.fn, wait_for(plan.place), by_slope=by_slope), cpu_seconds())
 
     def checked(self, look: Callable[[Any], Seen]) -> Seen:
         """What `look` finds in the result of one call before the samples; a slow call is taken in their place."""
@@ -106,7 +107,7 @@ class Sampler:
             self.readings.later = self.checked(self._accepted)
         if not self.readings.single:  # the first call tells whether it is the only one
             self._warm_calls(until)
-        if self.plan.on_device and is_gpu(self.plan.place):
+        if self.plan.on_device and is_cuda(self.plan.place):
             self._prepare_device()
 
     def _accepted(self, result: Any) -> str:
@@ -161,7 +162,7 @@ class Sampler:
 
     def _clock_is_steady(self) -> bool:
         """Whether the GPU's clock is within 2 % of what it was when last asked; a CPU's is not asked."""
-        if not is_gpu(self.plan.place):
+        if not is_cuda(self.plan.place):
             return True
         from brrr.timing.gate import sm_clock_hz
 
@@ -191,7 +192,7 @@ class Sampler:
         start = time.perf_counter()
         slice_s = plan.budget_s / (SETTLED_SLICES if plan.settle_s else SLICES)
         if plan.cache == "hot":
-            seen.host.round(slice_s * (0.6 if is_gpu(plan.place) else 1.0))
+            seen.host.round(slice_s * (0.6 if is_cuda(plan.place) else 1.0))
         if seen.device is not None:
             seen.device.round(slice_s * 0.4, seen.call_s)
         seen.rounds += 1
@@ -219,6 +220,10 @@ class Sampler:
     def _end(self, fields: dict[Field, Estimate | None], notes: list[str], flags: list[str]) -> dict[str, Any]:
         """Add what only the end tells: the work's own times, and under which conditions the device did it."""
         plan, seen = self.plan, self.readings
+        if seen.device is None and seen.host.by_slope and plan.on_device:
+            from brrr.timing.accelerator import finish_on_accelerator
+
+            return finish_on_accelerator(plan, seen.call_s, fields, notes, flags)
         if seen.device is None:
             return self._worked(plan.place, fields) if isinstance(plan.place, CpuQueue) and not seen.single else {}
         from brrr.timing.device_times import finish_on_device

@@ -10,8 +10,16 @@ from pathlib import Path
 from typing import Any, cast
 
 from brrr.core.errors import ArgumentError, UnavailableError
-from brrr.gpu import GPU
-from brrr.timing.activity import ATTEMPTS, SETTLE_S, detaching_cupti, no_other_session, one_cycle
+from brrr.gpu import is_cuda, synchronize, tensors_on
+from brrr.timing.activity import (
+    ATTEMPTS,
+    PROFILED,
+    SETTLE_S,
+    detaching_cupti,
+    no_other_session,
+    one_cycle,
+    sees,
+)  # fmt: skip
 from brrr.timing.cpu_queue import CpuQueue, Ticket
 from brrr.tracing.events import Event
 from brrr.tracing.kineto import CALL, LOOP, LoopTimes, settled, spans_of
@@ -26,15 +34,16 @@ INSTEAD = {
 
 
 def profiled_loop(
-    fn: Callable[[], Any], wait: Callable[[], None], calls: int, *, gpu: bool
+    fn: Callable[[], Any], wait: Callable[[], None], calls: int, *, kind: str
 ) -> tuple[tuple[Span, ...], float]:
-    """Run the loop under the profiler: its spans, and its seconds there.
+    """Run the loop under the profiler: its spans, and its seconds there; those of a device only where it is seen.
 
     On a GPU a kernel of our own goes first, outside the loop: a recording that lacks even this one failed, and is
     made again; one that has nothing else belongs to a function that launches nothing.
     """
+    gpu = seen(kind)
     for _ in range(ATTEMPTS if gpu else 1):
-        events, seconds = recorded_loop(fn, wait, calls, gpu=gpu)
+        events, seconds = recorded_loop(fn, wait, calls, kind=kind)
         if not gpu or any(event.on_device for event in events):
             break
         time.sleep(SETTLE_S)  # the last session's detaching was still under way, and this one recorded nothing
@@ -53,14 +62,14 @@ def profiled_loop(
 
 
 def recorded_loop(
-    fn: Callable[[], Any], wait: Callable[[], None], calls: int, *, gpu: bool
+    fn: Callable[[], Any], wait: Callable[[], None], calls: int, *, kind: str
 ) -> tuple[list[Event], float]:
     """One session of the profiler: its events, and the loop's seconds."""
     import torch
 
-    with session("trace", gpu) as made:
-        if gpu:
-            torch.ones(8, device=GPU)
+    with session("trace", kind) as made:
+        if seen(kind):
+            torch.ones(8, device=tensors_on(kind))
         fn()  # the profiler's own first steps are slow, and stay out of the loop with this call
         wait()
         seconds = _marked_loop(fn, wait, calls)
@@ -76,16 +85,17 @@ def recorded(made: Any) -> Trace:
 
 
 @contextmanager
-def session(call: str, gpu: bool, **options: bool) -> Iterator[Any]:
+def session(call: str, kind: str, **options: bool) -> Iterator[Any]:
     """torch's profiler around a block, quiet, and gone from the GPU behind it; UnavailableError where it cannot start.
 
-    call: who asks, for the message. options: what `torch.profiler.profile` takes besides.
+    call: who asks, for the message. kind: the device; of one that the profiler does not see, the host is recorded.
+    options: what `torch.profiler.profile` takes besides.
     """
-    import torch
     from torch.profiler import ProfilerActivity, profile
 
-    _require_profiler(call, gpu)
-    activities = [ProfilerActivity.CPU, *([ProfilerActivity.CUDA] if gpu else [])]
+    _require_profiler(call, kind)
+    gpu = seen(kind)
+    activities = [ProfilerActivity.CPU, *([getattr(ProfilerActivity, PROFILED[kind])] if gpu else [])]
     made: Any = profile(activities=activities, **options)  # type: ignore[arg-type]
     with one_cycle(), detaching_cupti():
         _start(made, call)
@@ -96,11 +106,16 @@ def session(call: str, gpu: bool, **options: bool) -> Iterator[Any]:
             with without_chatter():
                 made.stop()
             if gpu:
-                torch.cuda.synchronize()  # CUPTI leaves at the next call into CUDA, on a thread of its own
+                synchronize(kind)  # CUPTI leaves at the next call into CUDA, on a thread of its own
                 time.sleep(SETTLE_S)
 
 
-def _require_profiler(call: str, gpu: bool) -> None:
+def seen(kind: str) -> bool:
+    """Whether what a device does is recorded: CUDA's always, or that is an error."""
+    return is_cuda(kind) or sees(kind)
+
+
+def _require_profiler(call: str, kind: str) -> None:
     import torch
     from torch.profiler import ProfilerActivity, supported_activities
 
@@ -109,7 +124,7 @@ def _require_profiler(call: str, gpu: bool) -> None:
             f"{call}: another session of torch's profiler is running in this process, and only one can. "
             f"Leave its `with` block (or call its stop()), then {call} again. {INSTEAD[call]}"
         )
-    needed = ProfilerActivity.CUDA if gpu else ProfilerActivity.CPU
+    needed = ProfilerActivity.CUDA if is_cuda(kind) else ProfilerActivity.CPU
     if needed not in supported_activities():
         raise UnavailableError(
             f"{call}: this build of torch ({torch.__version__}) has no profiler for {needed.name}. Install one that "

@@ -7,7 +7,6 @@ from typing import Any
 
 from brrr.core.errors import ArgumentError, UnavailableError, extras, whole
 from brrr.core.measurement import DeviceKind, median
-from brrr.gpu import is_gpu
 from brrr.timing import checked, no_collection
 from brrr.timing.cpu_queue import CpuQueue, Place, name_of, wait_for
 from brrr.timing.elsewhere import refuse_elsewhere
@@ -44,8 +43,8 @@ def trace(fn: Callable[[], Any], *, calls: int | None = None, device: Place | No
         The function, called without arguments. Some ten more calls, without the profiler, time the periods.
     calls : int, optional
         How many calls to trace. By default 3 to 20: at most a quarter of a second, and about 150 events on the device.
-    device : {"cuda", "cpu"} or CpuQueue, optional
-        As for `measure`.
+    device : str or CpuQueue, optional
+        As for `measure`. Where torch's profiler sees nothing of the device (MPS), the host's part alone is traced.
 
     Returns
     -------
@@ -142,7 +141,7 @@ class TracedLoop:
         self.times.wait()
         if isinstance(self.place, CpuQueue):
             return traced_loop(self.fn, self.place, calls)
-        return profiled_loop(self.fn, self.times.wait, calls, gpu=is_gpu(self.place))
+        return profiled_loop(self.fn, self.times.wait, calls, kind=self.place)
 
 
 def _checked(fn: Any, calls: Any, device: Any) -> Place:

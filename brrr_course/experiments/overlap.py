@@ -17,9 +17,9 @@ from typing import Any
 from brrr.core.errors import NotRecordedError
 from brrr.core.measurement import Point
 from brrr.counting.cost import Cost
-from brrr.gpu import is_gpu, is_queue
+from brrr.gpu import CUDA, is_gpu, is_queue
 from brrr.gpu.datasheet import Hardware
-from brrr.running.lanes import CudaLane, ThreadLane
+from brrr.running.lanes import StreamLane, ThreadLane
 from brrr.running.pipeline import BUFFERS, Pipeline, host_array
 from brrr.timing.cpu_queue import CpuQueue, Ticket
 from brrr_course.experiments.checked import PointInputs, must_fit
@@ -404,7 +404,7 @@ def _compute(data: Travelling) -> tuple[Run, torch.Tensor]:
 
 def _upload(data: Travelling) -> tuple[Run, torch.Tensor]:
     """The copy to the GPU alone, on a stream of its own."""
-    sent, lane = torch.full((data.elements,), float("nan"), device="cuda"), CudaLane()
+    sent, lane = torch.full((data.elements,), float("nan"), device="cuda"), StreamLane(CUDA)
     torch.cuda.synchronize()
 
     def run() -> None:

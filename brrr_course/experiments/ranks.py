@@ -406,4 +406,4 @@ def _profiled(rank: Rank, name: str) -> list[tuple[int, float, float]]:
 
 def _traced(rank: Rank, name: str) -> tuple[list[Event], float]:
     _meet(rank)
-    return recorded_loop(rank.held[name].run, rank.done, TRACED, gpu=is_gpu(rank.processor))
+    return recorded_loop(rank.held[name].run, rank.done, TRACED, kind=rank.processor)

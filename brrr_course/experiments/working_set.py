@@ -15,7 +15,7 @@ from typing import Any
 from brrr.core.errors import UnavailableError
 from brrr.core.measurement import Estimate, Measurement, Point
 from brrr.counting.cost import Cost
-from brrr.gpu import GPU
+from brrr.gpu import CUDA
 from brrr.gpu.datasheet import Hardware
 from brrr.gpu.probe import energy_j
 from brrr_course.experiments.checked import must_fit
@@ -153,7 +153,7 @@ def energy_launched(run: Callable[[], object]) -> Measurement:
     if joules is None or after is None or after <= joules:
         raise UnavailableError("the driver counts no joules here")
     power_w = (after - joules) / passed
-    return Measurement(period_s=Estimate.of([passed / (AHEAD * calls)]), power_w=power_w, device=GPU)
+    return Measurement(period_s=Estimate.of([passed / (AHEAD * calls)]), power_w=power_w, device=CUDA)
 
 
 def _loop(run: Callable[[], object], seconds: float) -> tuple[int, float]:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from brrr.core.errors import ArgumentError, UnavailableError
-from brrr.gpu import GPU
+from brrr.gpu import CUDA
 from brrr.gpu.device import others
 from brrr_course.nouns.places import COURSE, share
 
@@ -109,7 +109,7 @@ def _lesson(path: Path, have: Callable[[str], bool]) -> Lesson:
 def _is_here(need: str, have: Callable[[str], bool]) -> bool:
     """No machine has two boards of one chip: where these are compared, both are recorded."""
     if need == "two_gpus":
-        return have("CUDA") and len(others(GPU, 1)) == 1
+        return have("CUDA") and len(others(CUDA, 1)) == 1
     return need != "two_boards" and have(ROW_OF[need])
 
 

@@ -147,7 +147,7 @@ PROBE = (event("cudaLaunchKernel", 1, 2, correlation=1), event("fill", 3, 4, gpu
 
 
 def run() -> tuple[tuple[Span, ...], float]:
-    return recording.profiled_loop(lambda: None, lambda: None, 1, gpu=True)
+    return recording.profiled_loop(lambda: None, lambda: None, 1, kind="cuda")
 
 
 def test_a_function_without_kernels_is_told_from_a_profiler_that_fails(a_gpu: list[list[events.Event]]) -> None:
@@ -171,11 +171,11 @@ def test_a_torch_without_a_profiler_says_so(monkeypatch: pytest.MonkeyPatch) -> 
 
     monkeypatch.setattr(torch.profiler, "supported_activities", set)
     with pytest.raises(UnavailableError, match=r"has no profiler for CUDA.*pytorch.org"):
-        recording.profiled_loop(lambda: None, lambda: None, 1, gpu=True)
+        recording.profiled_loop(lambda: None, lambda: None, 1, kind="cuda")
 
 
 def test_a_session_is_one_cycle_without_a_warning_and_makes_no_object_of_each_event() -> None:
-    with warnings.catch_warnings(record=True) as said, recording.session("diagnose", False, record_shapes=True) as made:
+    with warnings.catch_warnings(record=True) as said, recording.session("diagnose", "cpu", record_shapes=True) as made:
         pass
     assert made.record_shapes and not [each for each in said if "clears events" in str(each.message)]
     assert made.profiler._function_events is None

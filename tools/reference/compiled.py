@@ -6,7 +6,7 @@ import torch
 
 from brrr.core.measurement import Estimate
 from brrr.core.private import keep_compiled_code_private
-from brrr.gpu import GPU
+from brrr.gpu import CUDA
 from brrr.roofline.calibrate import part
 from brrr.roofline.calibrate.host_cost import LIMIT, PRODUCT_SIDE, SIDE, at_usual_speed
 from brrr.roofline.calibrate.part import Findings
@@ -24,7 +24,7 @@ def _several_kernels(x: torch.Tensor) -> torch.Tensor:
     return x
 
 
-def measure_compiled(found: Findings, device: str = GPU) -> None:
+def measure_compiled(found: Findings, device: str = CUDA) -> None:
     """The host's cost of calling what torch.compile made, in `host.compiled`, and of each further kernel of it.
 
     The second is `host.compiled-kernel`; it becomes a note where the compiler made one kernel of all, or they cost

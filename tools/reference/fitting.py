@@ -12,7 +12,7 @@ from dataclasses import replace
 
 import torch
 
-from brrr.gpu import GPU
+from brrr.gpu import CUDA
 from brrr.roofline.corrections import corrections_of
 from brrr.roofline.peaks import Peaks
 from brrr.roofline.sweeps import ADDED, Group
@@ -36,7 +36,7 @@ def fitted(peaks: Peaks, until_s: float = math.inf) -> Peaks:
     added = (name for name in corrections.products if name.endswith(ADDED))
     groups |= {("products", name): corrections.group_of_products(name) for name in added}
     groups = {key: group for key, group in groups.items() if len(group.calls) >= LEAST}
-    device = GPU if torch.cuda.is_available() else "cpu"
+    device = CUDA if torch.cuda.is_available() else "cpu"
     fits = {key: fit(group, device) for key, group in groups.items() if time.perf_counter() < until_s}
     sweeps = {
         kind: replace(sweep, fits={name: fits[of, name] for of, name in fits if of == kind})

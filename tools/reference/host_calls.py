@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from brrr.counting.mode import CostMode
-from brrr.gpu import GPU
+from brrr.gpu import CUDA
 from brrr.roofline.calibrate.gpu_times import pool
 from brrr.roofline.calibrate.host_cost import at_usual_speed
 from brrr.roofline.calibrate.part import Findings, said
@@ -52,7 +52,7 @@ def measure_calls(found: Findings) -> None:
             known[name] = ordered[len(ordered) // 2]
         elif ordered[0].cost.median > 0:
             found.measured[f"host.{name}"] = Peak.time(ordered[0].cost, operator=name)
-    measure_backward(GPU, found, known)
+    measure_backward(CUDA, found, known)
 
 
 def _costs(layer: Swept, operands: Sequence[torch.Tensor], found: Findings) -> Iterator[tuple[str, CallCost]]:
@@ -67,7 +67,7 @@ def _costs(layer: Swept, operands: Sequence[torch.Tensor], found: Findings) -> I
         with CostMode() as counting, counting.lines:
             call()
         line = found.measured["host.line"].value if "host.line" in found.measured else 0.0
-        (cost,) = at_usual_speed([call], GPU, found, CALL_S)
+        (cost,) = at_usual_speed([call], CUDA, found, CALL_S)
         yield own_name(each), CallCost(cost.shifted(-line * max(0, counting.lines.count - 1)), 0)
 
 
@@ -86,7 +86,7 @@ def _one_more(layer: Swept, operands: Sequence[torch.Tensor], found: Findings) -
     """What one more backward costs in a graph of several, and for how many gradients."""
     with torch.enable_grad():
         calls = [each for count in (1, SEVERAL) for each in _training(layer, operands, count)]
-        one_forward, one, forward, several = at_usual_speed(calls, GPU, found, CALL_S)
+        one_forward, one, forward, several = at_usual_speed(calls, CUDA, found, CALL_S)
     each = (several - forward - (one - one_forward)) * (1 / (SEVERAL - 1))
     return CallCost(each, len(operands[: layer.gradient]))
 

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch.nn import functional as f
 
-from brrr.gpu import GPU, free_bytes
+from brrr.gpu import CUDA, free_bytes
 from brrr.gpu.precision import float32_recurrence
 from brrr.roofline.calibrate import part
 from brrr.roofline.calibrate.gpu_times import Prepare, measure_sweep, pool
@@ -120,7 +120,7 @@ MATRICES_SEED = "2026 "
 
 def sweep_every_operator(found: Findings) -> None:
     """`sweeps["operators"]`: times of torch's own operators on random values, hot, in the time that is left."""
-    most = min(MOST_BYTES, free_bytes(GPU) / MEMORY_SHARE)
+    most = min(MOST_BYTES, free_bytes(CUDA) / MEMORY_SHARE)
     pools = {dtype: pool(int(2.1 * most) + 4096, getattr(torch, dtype)) for dtype in DTYPES}
     calls = drawn_calls(pools, most, 1.0, ROUNDS)
     with torch.no_grad(), float32_recurrence():  # which convolutions share

@@ -10,7 +10,7 @@ from typing import Literal, NamedTuple
 import torch
 
 from brrr.counting.cost import ITEMSIZE, Matmul, OperatorCost
-from brrr.gpu import GPU, free_bytes
+from brrr.gpu import CUDA, free_bytes
 from brrr.gpu.precision import float32_products
 from brrr.roofline.calibrate.gpu_times import measure_sweep, pool
 from brrr.roofline.calibrate.part import Findings
@@ -151,7 +151,7 @@ POOL_BYTES = int(MOST_BYTES * 1.1)
 def sweep_every_product(found: Findings, share: float = 1.0) -> None:
     """`sweeps["products"]`: times of products with random operands, hot, in a third of the time that is left."""
     drawn = [each for again in range(ROUNDS) for each in products(share, again)]
-    most, share_s = min(POOL_BYTES, free_bytes(GPU) // MEMORY_SHARE), found.left_s / 3
+    most, share_s = min(POOL_BYTES, free_bytes(CUDA) // MEMORY_SHARE), found.left_s / 3
     for dtype in COUNTS:
         those = [each for each in drawn if each.dtype == dtype and each.nbytes < most]
         values = pool(int(most) + 4096, torch.float32 if dtype == "tf32" else getattr(torch, dtype))

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from brrr.core import __version__
 from brrr.core.errors import ArgumentError, UnavailableError, extras
 from brrr.core.measurement import Processor
-from brrr.gpu import GPU, is_gpu
+from brrr.gpu import CUDA, is_cpu, is_cuda, is_gpu
 from brrr.gpu.precision import float32_products
 from brrr.roofline.peak import Curve, Peak
 from brrr.roofline.peaks import MissingPeakError, Peaks
@@ -19,7 +19,8 @@ from brrr.roofline.reference import REFERENCE
 
 __all__ = ["Curve", "MissingPeakError", "Peak", "Peaks", "calibrate"]
 
-QUICK_S = {"cpu": 6.0, GPU: 10.0}
+QUICK_S = {"cpu": 6.0}
+QUICK_GPU_S = 10.0
 """What a quick calibration takes at most, once torch is loaded and what a GPU's first use costs is paid."""
 
 
@@ -44,8 +45,9 @@ def calibrate(
 
     Parameters
     ----------
-    device : {"cuda", "cpu"}, optional
-        torch's current CUDA device or the CPU. By default the GPU if there is one.
+    device : {"cuda", "rocm", "mps", "xpu", "cpu"}, optional
+        torch's current GPU, or the CPU. By default the GPU if there is one. Without CUDA its rates are those of torch's
+        operators by the host's clock, and kernels' starts are assumed.
     budget_s : float
         The limit in seconds, at least 1. What does not fit is left out, and the result's `notes` say so.
     quick : bool
@@ -75,14 +77,16 @@ def calibrate(
     if isinstance(budget_s, bool) or not isinstance(budget_s, int | float) or not 1 <= budget_s < float("inf"):
         raise ArgumentError("calibrate", "budget_s", budget_s, "a number of seconds, at least 1")
     chosen = _chosen(device)
-    seconds = min(budget_s, QUICK_S[chosen]) if quick else float(budget_s)
+    seconds = min(budget_s, QUICK_S.get(chosen, QUICK_GPU_S)) if quick else float(budget_s)
     return measured_peaks(chosen, seconds, quick=quick, progress=progress or (lambda part: None))
 
 
 def _chosen(device: str | None) -> Processor:
-    if device not in (None, *QUICK_S):
-        raise ArgumentError("calibrate", "device", device, "'cuda', 'cpu' or None", "None: the GPU if there is one")
-    from brrr.gpu.device import processor_for
+    from brrr.gpu.device import accelerators, processor_for
+
+    if device is not None and not is_cpu(device) and not is_gpu(device):
+        said = f"{accelerators()}, 'cpu' or None"
+        raise ArgumentError("calibrate", "device", device, said, "None: the GPU if there is one")
 
     there = "The recorded peaks are there instead: brrr.roofline.peaks.recorded_peaks('h200')"
     return processor_for("calibrate", device, f"{there}; or calibrate the CPU: device='cpu'")
@@ -95,17 +99,19 @@ def measured_peaks(device: Processor, budget_s: float, *, quick: bool, progress:
     from brrr.gpu.device import this_device
     from brrr.roofline.calibrate.part import Findings, run_parts
 
-    if is_gpu(device):
+    if is_cuda(device):
         _require_compiler()
         if quick:  # whose few seconds the first uses would take up
             _first_uses()
-        from brrr.roofline.calibrate.gpu import PARTS
+        from brrr.roofline.calibrate.gpu import PARTS as parts
     else:
-        from brrr.roofline.calibrate.cpu import PARTS
+        from brrr.roofline.calibrate.cpu import PARTS, parts_on
+
+        parts = parts_on(device) if is_gpu(device) else PARTS
     here = this_device(device)
     found = Findings(time.perf_counter() + budget_s, quick, here.name)
-    run_parts(PARTS, found, progress)
-    if is_gpu(device):
+    run_parts(parts, found, progress)
+    if is_cuda(device):
         torch.cuda.empty_cache()
     return Peaks(
         here.name, device, datetime.now(UTC).isoformat(timespec="seconds"), brrr=__version__,
@@ -136,7 +142,7 @@ def _first_uses() -> None:
     from brrr.timing.calibration import calibration
 
     calibration(torch.cuda.current_device())
-    x = torch.ones(64, 64, device=GPU)
+    x = torch.ones(64, 64, device=CUDA)
     own_times([lambda: torch.relu(x)])
     torch.matmul(x, x)
     torch.cuda.synchronize()

@@ -1,4 +1,4 @@
-"""A CPU's peaks, through torch's own operators: what its caches, its memory and its units do for a torch program."""
+"""Peaks through torch's own operators: of a CPU, and of an accelerator for which there are no kernels of our own."""
 
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from brrr.core.measurement import Value
-from brrr.gpu import free_bytes
+from brrr.gpu import free_bytes, is_gpu, tensors_on
 from brrr.roofline.calibrate import host_cost, part
 from brrr.roofline.calibrate.part import CALLS, Findings, Part, loop_estimate, measure_products
 from brrr.roofline.calibrate.reference_calls import sweep_operators, sweep_products
@@ -16,48 +16,57 @@ from brrr.roofline.peak import Curve, Peak, better, sizes_between
 SMALLEST, LARGEST = 64 * 2**10, 2**30
 QUICK_LARGEST = 32 * 2**20
 BUSY = 0.3
+HIDDEN = 1.5
+"""Issuing is hidden behind work that takes so many times as long."""
 TWICE = 2
 """Each set is sampled twice, at different moments: another program's burst of work spoils one of them."""
 IN_CACHE = 32 * 2**10
 """Floats a thread in the chain: torch gives a thread no fewer, and three arrays of 128 KiB lie in a core's L2."""
 
 
-def bandwidth(found: Findings) -> None:
-    """Copy, read, write and triad by working set. A call's whole time counts: on small sets the host's cost with it."""
-    sizes = _sizes(found.quick)
-    arena = torch.empty(sizes[-1] // 4).uniform_(0.5, 1.5)
+def bandwidth(found: Findings, kind: str = "cpu") -> None:
+    """Copy, read, write and triad by working set. A call's whole time counts: on small sets the host's cost with it.
+
+    Of an accelerator only sets count that take it longer than issuing takes the host.
+    """
+    sizes = _sizes(found.quick, kind)
+    arena = torch.empty(sizes[-1] // 4, device=tensors_on(kind)).uniform_(0.5, 1.5)
     seconds = min(0.12, 0.3 * found.left_s / (len(sizes) * len(STREAMS)))
-    for kind, by in STREAMS.items():
+    issued_s = HIDDEN * found.measured["host.copy"].value if is_gpu(kind) and "host.copy" in found.measured else 0.0
+    for name, by in STREAMS.items():
         best: dict[float, Peak] = {}
         for _ in range(TWICE):
-            for place, rate in _rates(kind, arena, sizes, seconds / TWICE, found):
-                best[place] = better(best.get(place), rate)
-        if len(best) < len(sizes):
-            found.note(f"{kind}: working sets above {int(max(best))} B left out, for lack of time")
-        conditions: dict[str, Value] = {"by": f"{by}, the better of two samples", **_threads()}
-        found.curves[kind] = Curve("working_set_bytes", tuple(sorted(best.items())), conditions)
+            for place, rate in _rates(name, arena, sizes, seconds / TWICE, found, kind):
+                if place >= rate.value * issued_s:
+                    best[place] = better(best.get(place), rate)
+        if not best:
+            continue
+        if max(best) < sizes[-1] / 2:
+            found.note(f"{name}: working sets above {int(max(best))} B left out, for lack of time")
+        conditions: dict[str, Value] = {"by": f"{by}, the better of two samples", **_threads(kind)}
+        found.curves[name] = Curve("working_set_bytes", tuple(sorted(best.items())), conditions)
 
 
 def _rates(
-    kind: str, arena: torch.Tensor, sizes: list[int], seconds: float, found: Findings
+    name: str, arena: torch.Tensor, sizes: list[int], seconds: float, found: Findings, kind: str
 ) -> Iterator[tuple[float, Peak]]:
     """The rate on each working set, until the next one would take more than an eighth of the time that is left."""
     for size in sizes:
-        moved, call = stream(kind, arena, size)
-        estimate = loop_estimate(call, seconds)
+        moved, call = stream(name, arena, size)
+        estimate = loop_estimate(call, seconds, kind)
         yield moved, Peak.rate(moved, estimate, "B/s")
         if not found.quick and CALLS * estimate.median > found.left_s / 8:
             return
 
 
-def _sizes(quick: bool) -> list[int]:
+def _sizes(quick: bool, kind: str) -> list[int]:
     if quick:
         return sizes_between(SMALLEST, QUICK_LARGEST, 8)
-    return sizes_between(SMALLEST, min(LARGEST, free_bytes("cpu") // 4), 2)
+    return sizes_between(SMALLEST, min(LARGEST, free_bytes(kind) // 4), 2)
 
 
-def _threads() -> dict[str, int]:
-    return {"threads": torch.get_num_threads()}
+def _threads(kind: str = "cpu") -> dict[str, int]:
+    return {} if is_gpu(kind) else {"threads": torch.get_num_threads()}
 
 
 STREAMS = {
@@ -70,12 +79,12 @@ def stream(kind: str, arena: torch.Tensor, size: int) -> tuple[int, Callable[[],
     count = size // 4 // {"copy": 2, "triad": 3}.get(kind, 1)
     x, y, value = arena[:count], arena[count : 2 * count], float(torch.rand(())) + 0.5
     if kind == "read":
-        part.close(x.sum(), x.sum(dtype=torch.float64), 1e-4, "torch's sum")
+        part.close(x.sum(), torch.stack([part.double(each).sum() for each in x.split(part.BLOCK)]).sum(), 1e-4, "torch's sum")
         return 4 * count, lambda: x.sum()
     if kind == "copy":
         return 8 * count, part.checked(lambda: y.copy_(x), y, lambda block: x[block], "torch's copy_")
     if kind == "write":
-        expected = torch.tensor(value).expand(count)
+        expected = x.new_tensor(value).expand(count)
         return 4 * count, part.checked(lambda: x.fill_(value), x, lambda block: expected[block], "torch's fill_")
     z = arena[2 * count : 3 * count]
     call = lambda: torch.add(y, z, alpha=value, out=x)  # noqa: E731
@@ -83,13 +92,17 @@ def stream(kind: str, arena: torch.Tensor, size: int) -> tuple[int, Callable[[],
     return 12 * count, part.checked(call, x, part.added(y, z, value), "torch's add", allowed)
 
 
-def products(found: Findings) -> None:
-    """Products of matrices in float32, float64 and bfloat16."""
-    share_s = 0.15 * found.left_s / 3
+def products(found: Findings, kind: str = "cpu") -> None:
+    """Products of matrices in float32, float64 and bfloat16; of an accelerator in half precision, too."""
+    dtypes = ("fp32", "bf16", "fp16", "fp64") if is_gpu(kind) else ("fp32", "fp64", "bf16")
+    share_s = (0.4 if is_gpu(kind) else 0.15) * found.left_s / len(dtypes)
     sizes = (256, 512) if found.quick else (256, 512, 1024, 2048, 4096)
-    by = f"torch.matmul, {torch.get_num_threads()} threads"
-    for dtype in ("fp32", "fp64", "bf16"):
-        measure_products(dtype, sizes, "cpu", loop_estimate, found, share_s=share_s, by=by)
+    by, timed = f"torch.matmul, {_threads(kind).get('threads', 0)} threads", partial(loop_estimate, kind=kind)
+    for dtype in dtypes:
+        try:
+            measure_products(dtype, sizes, tensors_on(kind), timed, found, share_s=share_s, by=by)
+        except (TypeError, RuntimeError) as error:  # a type that the device lacks
+            found.note(f"matmul.{dtype}: not measured: {part.said(error)}")
 
 
 def arithmetic(found: Findings) -> None:
@@ -126,6 +139,14 @@ def look_round(found: Findings) -> None:
     load, processors = psutil.getloadavg()[0], psutil.cpu_count() or 1
     if load > BUSY * processors:
         found.note(f"the machine was busy (load {load:.1f} on {processors} processors): the figures may be too low")
+
+
+def parts_on(kind: str) -> tuple[Part, ...]:
+    """What is measured of an accelerator by torch's operators alone."""
+    return (
+        Part("a look round", look_round), Part("host", partial(host_cost.measure_host, kind)),
+        Part("matmul", partial(products, kind=kind)), Part("bandwidth", partial(bandwidth, kind=kind)),
+    )  # fmt: skip
 
 
 PARTS: tuple[Part, ...] = (

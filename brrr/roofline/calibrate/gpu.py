@@ -10,7 +10,7 @@ import torch
 from torch.nn import functional as f
 
 from brrr.core.measurement import Estimate
-from brrr.gpu import GPU, synchronize
+from brrr.gpu import CUDA, synchronize
 from brrr.gpu.nvrtc import F32, I32, PTR
 from brrr.roofline.calibrate import host_cost, part
 from brrr.roofline.calibrate.cpu import LinearRecurrence
@@ -45,7 +45,7 @@ def chains(name: str) -> Chains:
     """The kernel `brrr_<name>` on all multiprocessors; a step is 1 FLOP where it is but a multiplication, else 2."""
     blocks = BLOCKS_A_MULTIPROCESSOR * torch.cuda.get_device_properties().multi_processor_count
     count, dtype = blocks * BLOCK * CHAINS, torch.float64 if name.startswith("fp64") else torch.float32
-    ends = torch.empty(count, dtype=dtype, device=GPU)
+    ends = torch.empty(count, dtype=dtype, device=CUDA)
     run = compiled(f"brrr_{name}")
     recurrence = LinearRecurrence(STEPS, addition=not name.endswith("_mul"))
     numbers = (recurrence.factor, F32), (recurrence.addend, F32), (STEPS // STEPS_A_ROUND, I32)
@@ -56,7 +56,7 @@ def chains(name: str) -> Chains:
     def check() -> None:
         ends.fill_(torch.nan)
         call()
-        starts = 0.5 + torch.arange(count, device=GPU).remainder(1024).double() / 2048
+        starts = 0.5 + torch.arange(count, device=CUDA).remainder(1024).double() / 2048
         part.close(ends, recurrence.end(starts), LIMITS[dtype], f"brrr_{name}")
 
     return Chains(call, check, (2.0 if recurrence.addend else 1.0) * STEPS * count)
@@ -87,7 +87,7 @@ NODES = (1, 4, 16, 64, 256)
 def measure_floor(found: Findings) -> None:
     """`kernel.floor`, an empty kernel's own time, and `kernel.pointwise`, that of torch's operator on one element."""
     nothing = compiled("brrr_nothing")
-    x = torch.rand(1, device=GPU)
+    x = torch.rand(1, device=CUDA)
     part.close(torch.relu(x), x, 1e-6, "relu")
     calls = (lambda: nothing((1, 1, 1), (32, 1, 1))), (lambda: torch.relu(x))
     for name, by, own in zip(
@@ -101,7 +101,7 @@ def measure_gaps(found: Findings) -> None:
 
     The kernels differ: one that has just run starts sooner again, since its instructions are still there.
     """
-    x = torch.rand(64, 256, device=GPU)
+    x = torch.rand(64, 256, device=CUDA)
     calls = [partial(each, x) for each in CHAIN]
     own_s = sum(each.median for each in profiled(calls))
 
@@ -127,7 +127,7 @@ def measure_replay(found: Findings) -> None:
     points = []
     seconds = min(0.2, found.left_s / 3 / len(NODES))
     for nodes in NODES:
-        x = torch.rand(64, device=GPU)
+        x = torch.rand(64, device=CUDA)
         graph = capture(torch.nn.Sequential(*[torch.nn.ReLU()] * nodes), x)
         graph.output.fill_(torch.nan)
         part.close(graph.replay(), x, 1e-6, "a replayed chain of relu")
@@ -163,7 +163,7 @@ def products(dtype: str, found: Findings) -> None:
         return
     share_s = 0.4 * found.left_s / len(SINCE)
     sizes, by = QUICK_SIZES if found.quick else SIZES, _BY.get(dtype, "torch.matmul")
-    measure_products(dtype, sizes, GPU, _timed, found, share_s=share_s, by=by, conditions=clock_conditions)
+    measure_products(dtype, sizes, CUDA, _timed, found, share_s=share_s, by=by, conditions=clock_conditions)
     torch.cuda.empty_cache()
 
 
@@ -184,8 +184,8 @@ PARTS: tuple[Part, ...] = (
     Part("gaps", measure_gaps),
     Part("bandwidth", measure_bandwidth),
     *(Part(f"matmul.{dtype}", partial(products, dtype)) for dtype in SINCE),
-    Part("host", partial(host_cost.measure_host, GPU)),
-    Part("host.line", partial(host_cost.measure_python, GPU), needs_s=10.0),
+    Part("host", partial(host_cost.measure_host, CUDA)),
+    Part("host.line", partial(host_cost.measure_python, CUDA), needs_s=10.0),
     Part("graph-replay", measure_replay),
     Part("sweep of products", sweep_products),
     Part("sweep of operators", sweep_operators),

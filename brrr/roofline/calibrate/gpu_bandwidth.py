@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import torch
 
 from brrr.core.measurement import Value
-from brrr.gpu import GPU, free_bytes
+from brrr.gpu import CUDA, free_bytes
 from brrr.gpu.nvrtc import F32, PTR, U32, Kernel, kernel
 from brrr.roofline.calibrate import part
 from brrr.roofline.calibrate.gpu_times import clock_conditions, times_of
@@ -54,7 +54,7 @@ class Streams:
     """
 
     def __init__(self, largest_bytes: int) -> None:
-        self.arena = torch.empty(largest_bytes // 4, device=GPU).normal_()
+        self.arena = torch.empty(largest_bytes // 4, device=CUDA).normal_()
         self._multiprocessors = torch.cuda.get_device_properties().multi_processor_count
         self._kernels = {kind: compiled(f"brrr_stream_{kind}") for kind in KINDS}
 
@@ -77,7 +77,7 @@ class Streams:
         allowed: float | part.OfBlock = 0.0
         expected: part.OfBlock = lambda block: source[block]  # noqa: E731
         if kind == "read":
-            arrays.append(torch.empty(blocks * BLOCK // 32, dtype=torch.int32, device=GPU))  # a sum for each warp
+            arrays.append(torch.empty(blocks * BLOCK // 32, dtype=torch.int32, device=CUDA))  # a sum for each warp
         elif kind == "write":
             arrays, numbers, expected = [source.view(torch.int32)], [(PEDESTAL, U32)], _numbers
         elif kind == "triad":
@@ -117,7 +117,7 @@ def _sum(words: torch.Tensor) -> int:
 
 def _numbers(block: slice) -> torch.Tensor:
     """PEDESTAL + first, PEDESTAL + first + 1, ... as 32-bit words, which wrap round."""
-    numbers = torch.arange(block.start, block.stop, dtype=torch.int64, device=GPU) + PEDESTAL
+    numbers = torch.arange(block.start, block.stop, dtype=torch.int64, device=CUDA) + PEDESTAL
     return ((numbers + 2**31) % 2**32 - 2**31).to(torch.int32)
 
 
@@ -147,7 +147,7 @@ def measure_bandwidth(found: Findings) -> None:
 
 def working_sets(quick: bool) -> list[int]:
     """From 64 KiB to 4 GiB, or a quarter of the free memory; twice as dense about the size of the L2."""
-    free = free_bytes(GPU)
+    free = free_bytes(CUDA)
     l2 = torch.cuda.get_device_properties().L2_cache_size
     largest = min(QUICK_LARGEST if quick else LARGEST, free // MEMORY_SHARE)
     sizes = sizes_between(SMALLEST, largest, 8 if quick else 2, fine=None if quick else (l2 / 4, l2 * 3))

@@ -13,7 +13,7 @@ import torch
 from brrr.core.errors import BrrrError
 from brrr.core.measurement import Estimate, Value
 from brrr.counting.cost import OperatorCost
-from brrr.gpu import GPU, probe
+from brrr.gpu import CUDA, probe
 from brrr.roofline.calibrate.part import Findings, said
 from brrr.roofline.corrections import carried_s, measured_calls
 from brrr.roofline.device_model import DeviceModel
@@ -217,11 +217,11 @@ def _one(name: str, prepare: Prepare, found: Findings) -> tuple[Row, Callable[[]
 
 def model_so_far(found: Findings) -> DeviceModel:
     """The model of this GPU by what was measured of it so far."""
-    peaks = Peaks(found.device, GPU, "", measured=found.measured, curves=found.curves, reference=REFERENCE)
+    peaks = Peaks(found.device, CUDA, "", measured=found.measured, curves=found.curves, reference=REFERENCE)
     return DeviceModel.measured(peaks)
 
 
-def pool(nbytes: int, dtype: torch.dtype, device: str = GPU) -> torch.Tensor:
+def pool(nbytes: int, dtype: torch.dtype, device: str = CUDA) -> torch.Tensor:
     """Random values of a data type, so many bytes of them, for calls to take their operands from.
 
     They are of both signs, and their mean is not zero, so that no sum of them is small by accident.

@@ -10,7 +10,7 @@ from brrr.core.measurement import Estimate, median
 from brrr.core.private import keep_compiled_code_private
 from brrr.counting.cost import OperatorCost
 from brrr.counting.mode import CostMode
-from brrr.gpu import is_gpu, waiting
+from brrr.gpu import is_gpu, tensors_on, waiting
 from brrr.roofline.calibrate import part
 from brrr.roofline.calibrate.part import Findings, issue_estimates
 from brrr.roofline.device_model import REFERENCE_CALL, DeviceModel
@@ -58,7 +58,8 @@ CLASSES: Mapping[str, str] = {
 def operators(device: str) -> list[Operator]:
     """One operator of each class, on fresh random data, with its float64 result; compiled as `timeit` does."""
     tensors = _tensors(device)
-    exact = {name: x.detach().double() if x.is_floating_point() else x for name, x in tensors.items()}
+    exact = {name: part.double(x.detach()) if x.is_floating_point() else x for name, x in tensors.items()}
+    exact["places"] = exact["places"].to(exact["x"].device)
     found = []
     for name, written in CLASSES.items():
         names = {"torch": torch, "f": nn.functional}
@@ -74,8 +75,9 @@ def _tensors(device: str) -> dict[str, torch.Tensor]:
         "a": (side, side), "b": (side, side), "row": (side,), "x": (SIDE, SIDE), "y": (SIDE, SIDE),
         "table": (SIDE, SIDE), "image": (2, 8, SIDE, SIDE), "weight": (8, 8, 3, 3), "heads": (2, 2, SIDE, 16),
     }  # fmt: skip
-    random = {name: torch.rand(shape, device=device) + 0.5 for name, shape in shapes.items()}
-    x, places = random["x"], torch.arange(SIDE, device=device)
+    place = tensors_on(device)
+    random = {name: torch.rand(shape, device=place) + 0.5 for name, shape in shapes.items()}
+    x, places = random["x"], torch.arange(SIDE, device=place)
     return {
         **random, "with_gradient": x.clone().requires_grad_(), "kept": x.clone(), "ones": torch.ones_like(x),
         "zeros": torch.zeros_like(x), "out": torch.full_like(x, torch.nan), "places": places,
@@ -126,7 +128,7 @@ def at_usual_speed(
 
 def reference_call(device: str) -> Callable[[], Any]:
     """The call whose cost stands for the host's speed: `host.relu`."""
-    x = torch.rand(SIDE, SIDE, device=device)
+    x = torch.rand(SIDE, SIDE, device=tensors_on(device))
     return lambda: torch.relu(x)
 
 

@@ -9,6 +9,7 @@ import torch
 
 from brrr.core.errors import BrrrError, WrongResultError
 from brrr.core.measurement import Estimate, Value
+from brrr.gpu import is_gpu, waiting
 from brrr.gpu.precision import float32_products
 from brrr.roofline.peak import Curve, Peak, Sweep, Unit
 from brrr.timing.host_times import HostTimes
@@ -25,9 +26,9 @@ def product_error(a: torch.Tensor, b: torch.Tensor) -> Callable[[torch.Tensor], 
     """
 
     def error(c: torch.Tensor) -> float:
-        probes = torch.randn(b.shape[-1], PROBES, dtype=torch.float64, device=b.device)
+        probes = torch.randn(b.shape[-1], PROBES, dtype=torch.float64)
         expected = _times(a, _times(b, probes))
-        found = _times(c, probes.to(c.device)).to(expected.device)
+        found = _times(c, probes).to(expected.device)
         return float(torch.linalg.norm(found - expected) / torch.linalg.norm(expected))
 
     return error
@@ -35,7 +36,20 @@ def product_error(a: torch.Tensor, b: torch.Tensor) -> Callable[[torch.Tensor], 
 
 def _times(matrix: torch.Tensor, vectors: torch.Tensor) -> torch.Tensor:
     """A float64 product a block of rows at a time, so that no float64 copy of the whole matrix is needed."""
-    return torch.cat([rows.double() @ vectors for rows in matrix.split(CHUNK)])
+    blocks = map(double, matrix.split(CHUNK))
+    return torch.cat([rows @ vectors.to(rows.device) for rows in blocks])
+
+
+def double(x: torch.Tensor) -> torch.Tensor:
+    """A tensor in float64, on the CPU where its device has none.
+
+    >>> double(torch.ones(1)).dtype
+    torch.float64
+    """
+    try:
+        return x.double()
+    except (TypeError, RuntimeError):  # as Apple's
+        return x.cpu().double()
 
 
 @dataclass
@@ -115,8 +129,8 @@ def close(found: torch.Tensor, expected: torch.Tensor, limit: float, what: str) 
 
     What a norm makes of a number near the mean is near zero: relative to itself, it may be rounded to anything.
     """
-    reference = expected.double()
-    error, size = (found.double() - reference).abs(), reference.abs()
+    reference = double(expected)
+    error, size = (double(found).to(reference.device) - reference).abs(), reference.abs()
     require(bool((error <= limit * size.clamp(min=max(1e-30, float(size.mean())))).all()), what)
 
 
@@ -132,7 +146,7 @@ def same(found: torch.Tensor, expected: OfBlock, what: str, allowed: float | OfB
     for first in range(0, len(found), BLOCK):
         block = slice(first, min(first + BLOCK, len(found)))
         if callable(allowed):
-            error = (found[block].double() - expected(block)).abs()
+            error = (double(found[block]) - expected(block)).abs()
             require(bool((error <= allowed(block)).all()), what)
         elif allowed:
             close(found[block], expected(block), allowed, what)
@@ -142,7 +156,7 @@ def same(found: torch.Tensor, expected: OfBlock, what: str, allowed: float | OfB
 
 def added(b: torch.Tensor, c: torch.Tensor, scale: float) -> OfBlock:
     """What a triad gives: b + scale * c, in float64."""
-    return lambda block: b[block].double() + c[block].double() * scale
+    return lambda block: double(b[block]) + double(c[block]) * scale
 
 
 FLOAT32_STEP = 2.0**-23
@@ -150,7 +164,7 @@ FLOAT32_STEP = 2.0**-23
 
 def roundings(b: torch.Tensor, c: torch.Tensor, scale: float) -> OfBlock:
     """How far one or two roundings in float32 may move it."""
-    return lambda block: FLOAT32_STEP * (b[block].double().abs() + (c[block].double() * scale).abs())
+    return lambda block: FLOAT32_STEP * (double(b[block]).abs() + (double(c[block]) * scale).abs())
 
 
 def checked(
@@ -171,13 +185,15 @@ def checked(
 ROUNDS = 8
 
 
-def loop_estimate(call: Callable[[], Any], seconds: float) -> Estimate:
-    """Seconds a call takes in a loop on a CPU, from about `seconds` of them after a warm-up.
+def loop_estimate(call: Callable[[], Any], seconds: float, kind: str = "cpu") -> Estimate:
+    """Seconds a call takes in a loop on a CPU, or by slope on an accelerator, from about `seconds` after a warm-up.
 
     >>> loop_estimate(lambda: sum(range(1000)), 0.01).median > 0
     True
     """
-    return issue_estimates([call], None, seconds)[0]
+    times = HostTimes(call, waiting(kind), by_slope=is_gpu(kind))
+    _sample([times], seconds)
+    return _known(times, times.period)
 
 
 def issue_estimates(
@@ -192,6 +208,11 @@ def issue_estimates(
     True
     """
     every = [HostTimes(call, wait) for call in calls]
+    _sample(every, seconds)
+    return [_known(each, each.period if wait is None else each.host) for each in every]
+
+
+def _sample(every: Sequence[HostTimes], seconds: float) -> None:
     for times in every:
         for _ in range(3):
             times.one()
@@ -199,10 +220,13 @@ def issue_estimates(
     while not every[-1].host or time.perf_counter() < until:
         for times in every:
             times.round(seconds / ROUNDS / len(every))
-    found = [times.estimate(times.host if wait is not None else times.period) for times in every]
-    if None in found:
+
+
+def _known(times: HostTimes, samples: list[float]) -> Estimate:
+    found = times.estimate(samples)
+    if found is None:
         raise BrrrError("calibrate: a call could not be sampled")
-    return [each for each in found if each is not None]
+    return found
 
 
 # ---------------------------------------------------------------------------------------------------------------------

@@ -18,7 +18,7 @@ from torch.nn import functional as f
 from brrr.core.measurement import Estimate, Processor
 from brrr.counting.cost import OperatorCost
 from brrr.counting.mode import CostMode
-from brrr.gpu import GPU, free_bytes, is_gpu
+from brrr.gpu import CUDA, free_bytes, is_gpu
 from brrr.gpu.precision import float32_products, float32_recurrence
 from brrr.roofline.calibrate import part
 from brrr.roofline.calibrate.gpu_times import Call, Prepare, measure_sweep, model_so_far, pool, taken
@@ -32,7 +32,7 @@ from brrr.roofline.sweeps import key_of, swept_operators
 Tensor = torch.Tensor
 Shape = tuple[int, ...]
 
-MOST = {GPU: (2e8, 2e-3), "cpu": (3.2e7, 2e-5)}
+MOST = {CUDA: (2e8, 2e-3), "cpu": (3.2e7, 2e-5)}
 """Bytes: no larger call is made again; and seconds: none that took longer on the reference."""
 MEMORY_SHARE = 16
 """A sixteenth of the free memory at most is one call's, since its check takes float64 copies."""
@@ -42,7 +42,7 @@ EACH, QUICK, TURNS, SOME = 24, 2, 3, 8
 products."""
 CALL_S, MOMENTS, FEW_TOGETHER = 0.004, 3, 8
 """Of a loop on a CPU, as often for each call, and so many calls by turns."""
-PRODUCTS_S, QUICK_S, SHARE = 12.0, 0.3, {GPU: 0.9, "cpu": 0.6}
+PRODUCTS_S, QUICK_S, SHARE = 12.0, 0.3, {CUDA: 0.9, "cpu": 0.6}
 """Seconds for products, of a quick calibration for each sweep, and what operators have of the time that is left."""
 
 
@@ -284,7 +284,7 @@ COLUMNS = ("operator", "kind", "form", "dtype", "lines", "length", "over", "wind
 PRODUCT_COLUMNS = ("dtype", "m", "n", "k", "batch", "layout", "added")
 
 
-def sweep_operators(found: Findings, device: Processor = GPU) -> None:
+def sweep_operators(found: Findings, device: Processor = CUDA) -> None:
     """`sweeps["operators"]`: times of the reference's operators on random values, hot, one of each kind first."""
     most = _most_bytes(device)
     pools = {dtype: pool(int(2 * most) + 4096, getattr(torch, dtype), device) for dtype in ("float32", "bfloat16")}
@@ -296,7 +296,7 @@ def sweep_operators(found: Findings, device: Processor = GPU) -> None:
         _measure("operators", COLUMNS, calls, share_s, found, "torch's operators", device)
 
 
-def sweep_products(found: Findings, device: Processor = GPU) -> None:
+def sweep_products(found: Findings, device: Processor = CUDA) -> None:
     """`sweeps["products"]`: times of the reference's products with random operands, hot, as torch.matmul runs them."""
     rows = list(measured_calls({"products": reference().sweeps["products"]}))[::SOME]
     kinds = _few(rows, device, lambda each: f"{each.dtype}/{'/'.join(alike(each))}", found.quick)
