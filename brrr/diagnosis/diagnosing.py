@@ -60,9 +60,7 @@ MEMORY = (0.9, 1.03)
 """What a driver may report of a datasheet's memory: some of it is the driver's own, or holds checksums."""
 QUEUED = 0.05
 """From this share of the steps on it is told that work of earlier ones is done in them."""
-WAITED_FOR = (
-    "no profiler sees this device: each operator was waited for, and worked as long as beyond a tiny one"
-)
+WAITED_FOR = "no profiler sees this device: each operator was waited for, and worked as long as beyond a tiny one"
 PROFILED = "times of the host are those under the profiler, which slows it: the overhead is an upper limit"
 
 

@@ -103,7 +103,7 @@ class DeviceModel:
     @property
     def is_gpu(self) -> bool:
         """Whether work is issued by one clock and done by another."""
-        return is_gpu(self.kind)
+        return not is_cpu(self.kind)
 
     def has(self, name: str) -> bool:
         """Whether there is a figure or a curve of that name."""

@@ -60,8 +60,8 @@ class Peaks:
     ----------
     device : str
         The device's name, as torch reports it.
-    kind : {"cuda", "cpu"}
-        Which kind of device it is.
+    kind : str
+        Which kind of device it is: "cpu", or an accelerator's, such as "cuda" or "mps".
     date : str
         When it was measured.
     brrr, driver, cuda, torch : str
@@ -98,6 +98,8 @@ class Peaks:
     """Where they were read, in an instance that was; for messages."""
 
     def __post_init__(self) -> None:
+        if not self.kind.isidentifier():
+            raise ArgumentError("Peaks", "kind", self.kind, "'cpu', or an accelerator's, such as 'cuda'")
         found = [*self.measured.items(), *((name, curve.points[0][1]) for name, curve in self.curves.items())]
         for name, peak in found:
             if peak.kind != "measured":

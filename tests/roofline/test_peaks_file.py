@@ -187,7 +187,7 @@ def figure(**changed: Any) -> Callable[[dict[str, Any]], object]:
 
 
 SPOILED: dict[str, Callable[[dict[str, Any]], object]] = {
-    "kind": lambda peaks: peaks.update(kind="tpu"),
+    "kind": lambda peaks: peaks.update(kind="a GPU"),
     "gap.stream.value": figure(value=1e6),
     "gap.stream.low and high": figure(low=1.0),
     "gap.stream.unit is 'ms'": figure(unit="ms"),

@@ -1,5 +1,6 @@
-"""What is not measured is refused: tensors that nothing waits for, another maker's GPU. A machine may not tell all."""
+"""What is not measured is refused: tensors that nothing waits for, a GPU that fails. A machine may not tell all."""
 
+import re
 import types
 from collections.abc import Callable
 from functools import partial
@@ -97,8 +98,8 @@ DRAWN = Random(0).sample([(call, hide) for call in CALLS for hide in HIDING], 24
 @pytest.mark.filterwarnings("ignore:diagnose. not all is as it was")  # nothing on meta can be compared
 @pytest.mark.parametrize(("call", "hide"), DRAWN, ids=lambda each: each if isinstance(each, str) else names(each))
 def test_tensors_that_nothing_waits_for_are_refused(call: str, hide: Callable[[Any], Callable[[], Any]]) -> None:
-    """`meta` stands for mps and xpu: torch has it everywhere, and it computes nothing."""
-    with pytest.raises(ArgumentError, match=r"tensors on meta.* brrr measures 'cpu' and 'cuda'") as caught:
+    """`meta` is no accelerator: torch has it everywhere, and it computes nothing."""
+    with pytest.raises(ArgumentError, match=r"tensors on meta.* brrr measures on a CPU or an accelerator") as caught:
         CALLS[call](hide(torch.ones(8, device="meta")))
     assert caught.value.call == ("measure" if call == "brrr time" else call.split("_")[0].split(" ")[0])
 
@@ -121,8 +122,8 @@ def test_one_call_too_slow_to_be_looked_at_is_known_by_its_result() -> None:
     ("place", "kinds", "refused"),
     [
         ("cuda", {"cuda", "cpu"}, ""), ("cuda", {"cuda"}, ""), ("cpu", {"cpu"}, ""), ("cpu", set(), ""),
-        ("cpu", {"cuda", "cpu"}, "tensors on cuda.*device='cuda' measures the GPU"),
-        ("cuda", {"mps", "cuda"}, "tensors on mps'.* brrr measures 'cpu' and 'cuda'"),
+        ("cpu", {"cuda", "cpu"}, "tensors on cuda.*device='cuda' measures there"),
+        ("cuda", {"mps", "cuda"}, "tensors on mps'.* device='mps' measures there"),
         ("cpu", {"xpu", "mps"}, "tensors on mps, xpu"), ("cuda", {"cpu", "xpu"}, "tensors on xpu"),
     ],
 )  # fmt: skip
@@ -188,7 +189,7 @@ def test_an_error_comes_as_it_is() -> None:
 def as_rocm(monkeypatch: pytest.MonkeyPatch) -> str:
     monkeypatch.setattr(torch.version, "hip", "6.4")
     monkeypatch.setattr(torch.version, "cuda", None)
-    return "built for AMD GPUs; only NVIDIA ones are measured"
+    return "a first addition on it fails"
 
 
 def as_too_old(monkeypatch: pytest.MonkeyPatch) -> str:
@@ -196,7 +197,7 @@ def as_too_old(monkeypatch: pytest.MonkeyPatch) -> str:
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda: (6, 1))
     monkeypatch.setattr(torch.cuda, "get_device_name", lambda: "NVIDIA GeForce GTX 1070")
     monkeypatch.setattr(device, "arch_list", lambda torch: ["sm_75", "sm_90", "compute_90"])
-    return "GTX 1070 has compute capability 6.1, too old for torch"
+    return "CUDA does not work here: .*GTX 1070 has compute capability 6.1, too old for torch"
 
 
 UNASKED: dict[str, Callable[[], Any]] = {
@@ -212,7 +213,7 @@ def test_a_gpu_that_is_not_measured_is_refused_unasked_too(
 ) -> None:
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     why = dress(monkeypatch)
-    with pytest.raises(UnavailableError, match=f"device is None, but CUDA does not work here: .*{why}") as caught:
+    with pytest.raises(UnavailableError, match=f"device is None, but .*{why}") as caught:
         UNASKED[call]()
     assert "cpu'" in str(caught.value), "it says what to do"
     assert brrr.measure(lambda: torch.ones(2) + 1, device="cpu", budget_s=BUDGET_S).span_s is None
@@ -226,7 +227,7 @@ def test_record_refuses_it_too(
     why = dress(monkeypatch)
     assert record.main(["adds", "--plan"]) == 2
     said = capsys.readouterr().err
-    assert why in said and "`--device cpu`" in said
+    assert re.search(why, said) and "`--device cpu`" in said
 
 
 def test_where_torch_has_no_gpu_the_cpu_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -134,7 +134,7 @@ def a_gpu(monkeypatch: pytest.MonkeyPatch) -> Any:
     """Sessions that are said to run on a GPU and record what the test puts there; returns the list of them."""
     sessions: list[list[events.Event]] = []
     monkeypatch.setattr(recording, "_require_profiler", lambda cuda: None)
-    monkeypatch.setattr(recording, "recorded_loop", lambda *_, gpu: (sessions.pop(0), 1e-3))
+    monkeypatch.setattr(recording, "recorded_loop", lambda *_, kind: (sessions.pop(0), 1e-3))
     monkeypatch.setattr(recording, "SETTLE_S", 0.0)
     return sessions
 
