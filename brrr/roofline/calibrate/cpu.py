@@ -79,9 +79,8 @@ def stream(kind: str, arena: torch.Tensor, size: int) -> tuple[int, Callable[[],
     count = size // 4 // {"copy": 2, "triad": 3}.get(kind, 1)
     x, y, value = arena[:count], arena[count : 2 * count], float(torch.rand(())) + 0.5
     if kind == "read":
-        part.close(
-            x.sum(), torch.stack([part.double(each).sum() for each in x.split(part.BLOCK)]).sum(), 1e-4, "torch's sum"
-        )
+        exact = torch.stack([part.double(each).sum() for each in x.split(part.BLOCK)]).sum()
+        part.close(x.sum(), exact, 1e-4, "torch's sum")
         return 4 * count, lambda: x.sum()
     if kind == "copy":
         return 8 * count, part.checked(lambda: y.copy_(x), y, lambda block: x[block], "torch's copy_")
