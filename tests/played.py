@@ -60,14 +60,13 @@ DEVICE = Device()
 @contextmanager
 def as_new(**settings: Any) -> Any:
     """A device with these settings, idle; afterwards all is as it was, but for the memory that is still held."""
-    was = {**vars(DEVICE)}
-    kept = {each: was[each] for each in ("allocated_bytes", "peak_bytes")}
-    vars(DEVICE).update({**vars(Device()), **kept, "stream": Stream.__new__(Stream), **settings})
+    was, new = {**vars(DEVICE)}, Device(**settings, stream=Stream.__new__(Stream))
+    vars(DEVICE).update(vars(new), allocated_bytes=DEVICE.allocated_bytes)
     try:
         yield DEVICE
     finally:
         DEVICE.released.set()
-        vars(DEVICE).update({**was, **{each: getattr(DEVICE, each) for each in kept}})
+        vars(DEVICE).update(was, allocated_bytes=DEVICE.allocated_bytes)
 
 
 # ---- the clock ----
@@ -218,67 +217,55 @@ set_.source_Storage_storage_offset set_.source_Tensor set_.source_Storage
 """They look at no memory: the CPU's are the device's."""
 
 
-class Operands:
-    """An operator's arguments as the CPU sees them, and its results as the device does."""
+class Operands(dict[int, tuple[torch.Tensor, torch.Tensor]]):
+    """The device's tensors beside them as the CPU sees them, by whose `id` they are found."""
 
-    def __init__(self, packet: Any) -> None:
-        self.packet, self.pairs = packet, {}
+    on_cpu = False
 
     def lent(self, value: Any) -> Any:
         if isinstance(value, (list, tuple)):
-            return [self.lent(each) for each in value]
-        if is_own(value):
-            # An empty tensor has no memory to share: the operator may give it some.
-            empty = value.numel() == 0
-            seen = torch.empty(value.shape, dtype=value.dtype, device="cpu") if empty else seen_by(CPU_MEMORY, value)
-            self.pairs[id(seen)] = seen, value
-            return seen
-        if isinstance(value, torch.Tensor) and value.dim() and self.packet not in ANY_INDEX:
-            raise RuntimeError(f"{self.packet}: Expected all tensors on {NAME}, but found one on {value.device}.")
-        return torch.device("cpu") if isinstance(value, torch.device) else value
+            return [*map(self.lent, value)]
+        if isinstance(value, torch.device):
+            return torch.device("cpu")
+        if not is_own(value):
+            if isinstance(value, torch.Tensor) and value.dim() and not self.on_cpu:
+                raise RuntimeError(f"Expected all tensors to be on the same device, {NAME}, and not {value.device}.")
+            return value
+        # An empty tensor has no memory to share: the operator may give it some.
+        seen = seen_by(CPU_MEMORY, value) if value.numel() else torch.empty_like(value, device="cpu")
+        self[id(seen)] = seen, value
+        return seen
 
     def given(self, value: Any) -> Any:
         if isinstance(value, (list, tuple)):
             return type(value)(map(self.given, value))
-        if isinstance(value, torch.Tensor) and id(value) in self.pairs:
-            return self.pairs[id(value)][1]
-        return own(value) if isinstance(value, torch.Tensor) else value
-
-    def resized(self) -> None:
-        for seen, value in self.pairs.values():
-            if seen.shape != value.shape:
-                value.set_(own(seen))
-
-
-def seconds(op: Any, args: Any, kwargs: Any, result: Any, tensors: list[torch.Tensor]) -> float:
-    """How long an operator takes: its launch, and then as long as its arithmetic or its bytes do."""
-    size_bytes = sum(each.numel() * each.element_size() for each in tensors)
-    flops = flop_registry.get(op.overloadpacket, lambda *_, **__: 0)(*args, **kwargs, out_val=result)
-    return DEVICE.launch_s + max(size_bytes / DEVICE.bytes_per_s, flops / DEVICE.flop_per_s)
+        if not isinstance(value, torch.Tensor):
+            return value
+        seen, owned = self.get(id(value)) or (value, own(value))
+        if seen.shape != owned.shape:
+            owned.set_(own(seen))
+        return owned
 
 
 def compute(op: Any, *args: Any, **kwargs: Any) -> Any:
-    """Any operator."""
-    operands = Operands(op.overloadpacket)
+    """Any operator: it takes its launch, and then as long as its arithmetic or its bytes do."""
+    packet, operands = op.overloadpacket, Operands()
+    operands.on_cpu = packet in ANY_INDEX
     args, kwargs = operands.lent(args), {name: operands.lent(value) for name, value in kwargs.items()}
     result = op(*args, **kwargs)
-    operands.resized()
     given = operands.given(result)
     made = [each for each in (given if isinstance(given, (list, tuple)) else [given]) if is_own(each)]
-    tensors = {id(each): each for each in [*(value for _, value in operands.pairs.values()), *made]}
-    enqueue(seconds(op, args, kwargs, result, [*tensors.values()]))
+    tensors = {id(each): each for each in [*(value for _, value in operands.values()), *made]}
+    size_bytes = sum(each.numel() * each.element_size() for each in tensors.values())
+    flops = flop_registry.get(packet, lambda *_, **__: 0)(*args, **kwargs, out_val=result)
+    enqueue(DEVICE.launch_s + max(size_bytes / DEVICE.bytes_per_s, flops / DEVICE.flop_per_s))
     if WAITS & {*op.tags}:
         DEVICE.stream.synchronize()
     return given
 
 
-def convolution(*args: Any) -> Any:
-    return compute(aten.convolution.default, *args)
-
-
 def convolution_backward(grad: Any, x: Any, weight: Any, *others: Any) -> Any:
-    *others, mask = others
-    return compute(aten.convolution_backward.default, grad, x, weight, [weight.shape[0]], *others, mask)
+    return compute(aten.convolution_backward.default, grad, x, weight, [weight.shape[0]], *others)
 
 
 def empty(size: Any, *stride: Any, dtype: Any = None, memory_format: Any = None, **_: Any) -> torch.Tensor:
@@ -334,14 +321,22 @@ OPERATORS = {
     "empty_strided": empty,
     "resize_": resize,
     "_copy_from": copy,
-    "convolution_overrideable": convolution,
+    "convolution_overrideable": functools.partial(compute, aten.convolution.default),
     "convolution_backward_overrideable": convolution_backward,
     "_to_copy": to_copy,
     "record_stream": no_work,
 }
 CPU_S = {"_pin_memory": pin, "is_pinned": is_pinned}
+RECURRENT = "lstm", "gru"
 LOWERED = "linear matmul mm addmm bmm baddbmm conv1d conv2d scaled_dot_product_attention"
 """What autocast computes in its type."""
+
+
+def recurrent(name: str, *args: Any) -> Any:
+    """As operators that there are: torch has its own for a vendor's device, which has to bring them."""
+    from torch._decomp import decompositions  # a second's loading
+
+    return getattr(decompositions, f"{name}_impl")(*args)
 
 
 def lowered(op: Any, *args: Any, **kwargs: Any) -> Any:
@@ -469,6 +464,9 @@ def start() -> list[torch.library.Library]:
     for key, functions in (("PrivateUse1", OPERATORS), ("CPU", CPU_S)):
         for name, function in functions.items():
             own_s.impl(name, function, key)
+    for name in RECURRENT:
+        for key in ("PrivateUse1", "AutogradPrivateUse1"):
+            own_s.impl(f"{name}.input", functools.partial(recurrent, name), key)
     for name in LOWERED.split():
         own_s.impl(name, functools.partial(lowered, getattr(aten, name)), "AutocastPrivateUse1")
     for key in ("Conjugate", "Negative"):  # else torch makes a copy first, for which it copies
