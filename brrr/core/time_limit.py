@@ -43,23 +43,27 @@ def within(seconds: float) -> Iterator[None]:
         signal.signal(signal.SIGALRM, before)
 
 
-def in_time(call: Callable[[], object], seconds: float, problem: str) -> None:
-    """Call what nothing can end, on a thread that is left behind if it takes longer: UnavailableError, the problem.
+HANGS_S = 120.0
+"""Accelerators are known that never end a wait; one that takes so long is taken for such."""
 
-    >>> in_time(lambda: None, 1.0, "it hangs")
+
+def in_time(wait: Callable[[], object]) -> None:
+    """Wait for a device on a thread that is left behind where the wait does not end: UnavailableError then.
+
+    >>> in_time(lambda: None)
     """
     raised: list[BaseException] = []
 
     def run() -> None:
         try:
-            call()
+            wait()
         except BaseException as error:  # it is the caller's
             raised.append(error)
 
     thread = threading.Thread(target=run, daemon=True)
     thread.start()
-    thread.join(seconds)
+    thread.join(HANGS_S)
     if thread.is_alive():
-        raise UnavailableError(problem)
+        raise UnavailableError(f"the device has not ended what it was given after {HANGS_S:g} s: its driver may hang")
     if raised:
         raise raised[0]

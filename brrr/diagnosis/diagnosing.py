@@ -321,7 +321,8 @@ def _diagnosed(
     taken_s = sum(each.work_s for each in calls)
     whole = whole if gpu else without_dispatching(whole, taken_s, traced.busy_s)
     parts = shares(whole, calls)
-    scale = whole.busy_s / taken_s if not gpu and taken_s else 1.0  # a CPU's operators take longer under the profiler
+    longer = not gpu or "waited" in flags  # a CPU's operators under the profiler, those that are waited for
+    scale = whole.busy_s / taken_s if longer and taken_s else 1.0
     regime: Regime = "unknown" if trace.problems else regime_of(parts, steps, model)
     evidence = Evidence(trace, *stretch, steps, traced, whole, parts, calls, model, gpu, flags)
     talks_s, exposed_s = exchanged(trace.events, *stretch)

@@ -12,6 +12,7 @@ from typing import Any
 
 from brrr.core.errors import ArgumentError, UnavailableError, install
 from brrr.core.measurement import DeviceKind, Processor
+from brrr.core.time_limit import in_time
 from brrr.gpu import (
     CUDA,
     ROCM,
@@ -136,10 +137,11 @@ def accelerator_problem(kind: str) -> str | None:
         torch = probe.torch_module()
         if (here := gpu_here()) != kind:
             return f"torch {torch.__version__} has {f'only {here!r}' if here else 'no accelerator'} here"
-        fine = (torch.ones(1, device=tensors_on(kind)) + 1).item() == 2.0
-    except Exception as error:  # a torch that does not load, a back end that refuses
+        found: list[float] = []
+        in_time(lambda: found.append((torch.ones(1, device=tensors_on(kind)) + 1).item()))
+    except Exception as error:  # a torch that does not load, a back end that refuses or hangs
         return f"a first addition on it fails: {first_line(error)}"
-    return None if fine else "a first addition on it gives a wrong result"
+    return None if found == [2.0] else "a first addition on it gives a wrong result"
 
 
 def cuda_problem() -> str | None:

@@ -31,9 +31,6 @@ TURNS, AGAIN, SHARE = 1.5, 2, 0.1
 """Calls take turns where some take so many times as long as the others, and each kind is met again: so often at least,
 and in such a share of the calls. Rarer ones are other programs' doing, which a median leaves out."""
 
-HANGS_S, HANGS = 120.0, "measure: the device has not ended what it was given after two minutes. Its driver may hang"
-"""Such synchronisations are known, of which nothing else would ever return; each warm-up call is watched for one."""
-
 SHORT_LOOP = 5
 """With the slope, the short loop has this part of the long one's calls."""
 
@@ -85,7 +82,7 @@ class HostTimes:
 
     def one(self) -> tuple[Any, float, float]:
         """One call on an idle device: its result, and the seconds to its return and to its synchronised end."""
-        wait = partial(in_time, self.wait, HANGS_S, HANGS) if self.by_slope else self.wait
+        wait = partial(in_time, self.wait) if self.by_slope else self.wait
         wait()
         start = time.perf_counter_ns()
         result = self.call()
