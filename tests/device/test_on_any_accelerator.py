@@ -132,7 +132,7 @@ def test_a_diagnosis_waits_for_each_operator() -> None:
 
 @there
 def test_its_peaks_predict_it() -> None:
-    """10 GB/s and 2 ms: what a copy takes is predicted from what was measured of copies."""
+    """10 GB/s: what a relu takes at least is predicted from what was measured of copies."""
     import torch
 
     import brrr
@@ -142,6 +142,5 @@ def test_its_peaks_predict_it() -> None:
         peaks = brrr.calibrate(quick=True)
         x = torch.ones(2**22, device="played")
         said = brrr.predict(torch.relu, x, device=peaks)
-        took = brrr.measure(lambda: torch.relu(x)).period_s
     assert peaks.kind == "played" and not peaks.sweeps and peaks.bandwidth(3.2e7) < 1.01e10
-    assert took is not None and said.period_s == pytest.approx(took.median, rel=0.5)
+    assert said.period_s > 0.9 * 2 * x.nbytes / 1e10 and "Played" in str(said)
