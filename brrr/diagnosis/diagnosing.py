@@ -39,9 +39,9 @@ from brrr.diagnosis.remedies import remedies
 from brrr.diagnosis.report import Diagnosis
 from brrr.diagnosis.split import Split, exchanged, split, window
 from brrr.diagnosis.step_timeline import timeline_of
-from brrr.gpu import is_cpu, is_gpu
+from brrr.gpu import is_gpu
 from brrr.gpu.datasheet import find_hardware, normal
-from brrr.gpu.device import accelerators, processor_for
+from brrr.gpu.device import processor_for
 from brrr.gpu.precision import layers_in_tf32
 from brrr.gpu.probe import cpu_name
 from brrr.roofline.device_model import OTHER_CPU, DeviceModel, Where
@@ -117,8 +117,6 @@ def diagnose(
     """
     from brrr.diagnosis import live
 
-    if device is not None and not is_cpu(device) and not is_gpu(device):
-        raise ArgumentError("diagnose", "device", device, f"{accelerators()}, 'cpu', or None for where it works")
     _refuse_shared(fn, backward=backward, try_remedies=try_remedies, device=device, peaks=peaks, budget_s=budget_s)
     step = live.step_of(fn, args, kwargs, backward)
     where = processor_for("diagnose", device) if device else live.device_of(step, (fn, args, kwargs))

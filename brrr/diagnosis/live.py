@@ -30,9 +30,10 @@ from brrr.diagnosis.waited import waited
 from brrr.gpu import gpu_in_use, is_gpu, synchronize
 from brrr.gpu.device import processor_for
 from brrr.timing import measure
+from brrr.timing.activity import sees
 from brrr.timing.elsewhere import refuse_elsewhere
 from brrr.tracing.kineto import LOOP
-from brrr.tracing.recording import recorded, seen, session
+from brrr.tracing.recording import recorded, session
 from brrr.tracing.trace_file import Trace
 from brrr.tracing.tracer import TracedLoop
 
@@ -135,7 +136,7 @@ def run(step: Callable[[], Any], around: tuple[Any, ...], device: str, budget_s:
             trace, traced_s = _traced(step, steps, device)
         warm_s, loop_s = time.time(), TracedLoop(step, device).once(steps) / steps
         compiled = any(each.name.startswith(REGION) for each in trace.events)  # followed, it runs as written ever after
-        if is_gpu(device) and not seen(device):
+        if is_gpu(device) and not sees(device):
             if compiled:
                 trace = replace(trace, problems=(*trace.problems, UNSEEN))
             else:

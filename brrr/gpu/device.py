@@ -13,20 +13,7 @@ from typing import Any
 from brrr.core.errors import ArgumentError, UnavailableError, install
 from brrr.core.measurement import DeviceKind, Processor
 from brrr.core.time_limit import in_time
-from brrr.gpu import (
-    CUDA,
-    ROCM,
-    backend_of,
-    gpu_here,
-    gpu_in_use,
-    is_cpu,
-    is_cuda,
-    is_gpu,
-    is_queue,
-    kind_of,
-    probe,
-    tensors_on,
-)  # fmt: skip
+from brrr.gpu import CUDA, ROCM, backend_of, gpu_here, is_cpu, is_cuda, is_gpu, is_queue, kind_of, probe, tensors_on
 from brrr.gpu import probe as clocks
 from brrr.gpu.datasheet import DatasheetError, Hardware, find_hardware, hardware, hardware_names
 from brrr.gpu.probe import max_sm_clock_hz, sm_clock_hz, throttle_reasons
@@ -73,7 +60,7 @@ def this_device(kind: str = "cuda") -> Device:
     torch. Raises UnavailableError, with the reason, where the accelerator does not work.
     """
     if is_gpu(kind):
-        return _cuda_device() if is_cuda(kind) else _accelerator(kind)
+        return _gpu(kind)
     if not is_cpu(kind) and not is_queue(kind):
         raise ArgumentError("this_device", "kind", kind, f'{accelerators()}, "cpu" or "cpu-queue"')
     return Device(
@@ -97,7 +84,7 @@ def others(kind: str, count: int) -> list[tuple[str, str]]:
 
 def default_device_kind() -> Processor:
     """The kind of the accelerator that works with this torch, else "cpu"."""
-    if not cuda_problem():
+    if not cuda_problem():  # which loads torch
         return CUDA
     found = gpu_here()
     return "cpu" if found in (None, CUDA) else str(found)
@@ -106,20 +93,18 @@ def default_device_kind() -> Processor:
 def processor_for(call: str, asked: object = None, instead: str = "`brrr doctor` names what would help") -> Processor:
     """Where a call works: as it was asked to, else on the accelerator that torch uses, else on the CPU.
 
-    UnavailableError, with the reason, where that is one that does not work here, or is too old for its torch. `instead`
-    is what to do then.
+    ArgumentError for what is no kind of device; UnavailableError, with the reason, where that is one that does not work
+    here, or is too old for its torch. `instead` is what to do then.
     """
     if is_cpu(asked):
         return "cpu"
+    if asked is not None and not is_gpu(asked):
+        raise ArgumentError(call, "device", asked, f"{accelerators()} or 'cpu'")
     wanted = kind_of(asked) if asked is not None else gpu_here() or CUDA
-    if is_cuda(wanted):
-        problem = cuda_problem()
-        if problem and (asked is not None or gpu_in_use()):
-            raise UnavailableError(f"{call}: device is {asked!r}, but CUDA does not work here: {problem}. {instead}.")
-        return "cpu" if problem else CUDA
-    if problem := accelerator_problem(wanted):
+    problem = accelerator_problem(wanted)
+    if problem and (asked is not None or gpu_here()):
         raise UnavailableError(f"{call}: device is {asked!r}, but {problem}. {instead}.")
-    return wanted
+    return "cpu" if problem else wanted
 
 
 def accelerators() -> str:
@@ -128,11 +113,14 @@ def accelerators() -> str:
 
 
 def accelerator_problem(kind: str) -> str | None:
-    """Why a kind of accelerator other than CUDA does not work here; None if it does.
+    """Why a kind of accelerator does not work here; None if it does.
 
     >>> accelerator_problem("mps") is None or "torch" in accelerator_problem("mps")
     True
     """
+    if is_cuda(kind):
+        problem = cuda_problem()
+        return problem and f"CUDA does not work here: {problem}"
     try:
         torch = probe.torch_module()
         if (here := gpu_here()) != kind:
@@ -213,12 +201,16 @@ def first_line(error: object) -> str:
     return next(iter(str(error).strip().splitlines()), type(error).__name__)
 
 
-def _cuda_device() -> Device:
-    if problem := cuda_problem():
+def _gpu(kind: str) -> Device:
+    if problem := accelerator_problem(kind):
         raise UnavailableError(
-            f"this_device: kind is 'cuda', but CUDA does not work here: {problem}. "
+            f"this_device: kind is {kind!r}, but {problem}. "
             "What was recorded needs no GPU; `python -m brrr doctor` names what would help."
         )
+    return _cuda_device() if is_cuda(kind) else _accelerator(kind)
+
+
+def _cuda_device() -> Device:
     torch = probe.torch_module()
     properties = torch.cuda.get_device_properties(torch.cuda.current_device())
     return Device(
@@ -233,8 +225,6 @@ def _cuda_device() -> Device:
 
 def _accelerator(kind: str) -> Device:
     """What torch tells of an accelerator without CUDA; its back end stands in its name."""
-    if problem := accelerator_problem(kind):
-        raise UnavailableError(f"this_device: kind is {kind!r}, but {problem}.")
     torch = probe.torch_module()
     module, told = torch.get_device_module(tensors_on(kind)), dict[str, Any]()
     for name in ("get_device_name", "get_device_properties"):

@@ -9,7 +9,7 @@ import torch
 
 from brrr.core import units
 from brrr.core.errors import ArgumentError, BrrrError, UnavailableError
-from brrr.gpu import is_cpu, is_gpu, tensors_on
+from brrr.gpu import tensors_on
 from brrr.networks.implementations import IMPLEMENTATIONS
 from brrr.networks.network import Network, Weights
 from brrr.networks.prepared import Prepared
@@ -127,11 +127,8 @@ def _weights(network: Network, weights: Weights | None, device: str | None) -> W
 
 
 def _device(device: str | None) -> str:
-    from brrr.gpu.device import accelerators, processor_for
+    from brrr.gpu.device import processor_for
 
-    if device is not None and not is_cpu(device) and not is_gpu(device):
-        hint = "For another GPU, make it torch's current one: torch.cuda.device(...)"
-        raise ArgumentError("best", "device", device, f"{accelerators()} or 'cpu'", hint)
     return processor_for("best", device)
 
 

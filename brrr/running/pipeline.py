@@ -12,7 +12,6 @@ host memory (a copy of pageable memory makes the host wait, which then issues no
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 from brrr.core import units
@@ -250,19 +249,17 @@ def host_array(elements: int, dtype: Any = None, *, pinned: bool = True) -> Any:
 
 
 def _device(device: DeviceKind | None) -> DeviceKind:
-    from brrr.gpu.device import accelerators, processor_for
+    from brrr.gpu.device import processor_for
 
-    if device not in (None, "cpu", "cpu-queue") and not is_gpu(device):
-        raise ArgumentError("Pipeline", "device", device, f"{accelerators()}, 'cpu' or 'cpu-queue'")
-    if device is not None and not is_gpu(device):
-        return device
+    if is_queue(device):
+        return str(device)
     return processor_for("Pipeline", device, "'cpu-queue' shows the same schedule here")
 
 
 def _lanes(device: DeviceKind) -> tuple[Lane, Lane, Lane]:
-    kind: Callable[[], Lane] = (
-        partial(StreamLane, device) if is_gpu(device) else ThreadLane if is_queue(device) else Lane
-    )
+    if is_gpu(device):
+        return StreamLane(device), StreamLane(device), StreamLane(device)
+    kind = ThreadLane if is_queue(device) else Lane
     return kind(), kind(), kind()
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from brrr.core.errors import UnavailableError
-from brrr.gpu import CUDA, ROCM, synchronize
+from brrr.gpu import CUDA, ROCM, is_cuda, synchronize
 
 MARKER = "brrr_marker"
 MEASURING = ("brrr_gate", "brrr_evict_write", "brrr_evict_read")
@@ -72,14 +72,14 @@ PROFILED = {CUDA: "CUDA", ROCM: "CUDA", "xpu": "XPU"}
 
 
 def sees(kind: str) -> bool:
-    """Whether this torch's profiler tells what an accelerator did.
+    """Whether torch's profiler tells what an accelerator does; where it does not for CUDA, that is an error.
 
     >>> sees("mps")
     False
     """
     from torch.profiler import supported_activities
 
-    return PROFILED.get(kind) in {each.name for each in supported_activities()}
+    return is_cuda(kind) or PROFILED.get(kind) in {each.name for each in supported_activities()}
 
 
 def _session(run: Callable[[], Any], launches: bool, kind: str) -> tuple[list[Activity], list[str]]:

@@ -11,15 +11,7 @@ from typing import Any, cast
 
 from brrr.core.errors import ArgumentError, UnavailableError
 from brrr.gpu import is_cuda, synchronize, tensors_on
-from brrr.timing.activity import (
-    ATTEMPTS,
-    PROFILED,
-    SETTLE_S,
-    detaching_cupti,
-    no_other_session,
-    one_cycle,
-    sees,
-)  # fmt: skip
+from brrr.timing.activity import ATTEMPTS, PROFILED, SETTLE_S, detaching_cupti, no_other_session, one_cycle, sees
 from brrr.timing.cpu_queue import CpuQueue, Ticket
 from brrr.tracing.events import Event
 from brrr.tracing.kineto import CALL, LOOP, LoopTimes, settled, spans_of
@@ -41,7 +33,7 @@ def profiled_loop(
     On a GPU a kernel of our own goes first, outside the loop: a recording that lacks even this one failed, and is
     made again; one that has nothing else belongs to a function that launches nothing.
     """
-    gpu = seen(kind)
+    gpu = sees(kind)
     for _ in range(ATTEMPTS if gpu else 1):
         events, seconds = recorded_loop(fn, wait, calls, kind=kind)
         if not gpu or any(event.on_device for event in events):
@@ -68,7 +60,7 @@ def recorded_loop(
     import torch
 
     with session("trace", kind) as made:
-        if seen(kind):
+        if sees(kind):
             torch.ones(8, device=tensors_on(kind))
         fn()  # the profiler's own first steps are slow, and stay out of the loop with this call
         wait()
@@ -94,7 +86,7 @@ def session(call: str, kind: str, **options: bool) -> Iterator[Any]:
     from torch.profiler import ProfilerActivity, profile
 
     _require_profiler(call, kind)
-    gpu = seen(kind)
+    gpu = sees(kind)
     activities = [ProfilerActivity.CPU, *([getattr(ProfilerActivity, PROFILED[kind])] if gpu else [])]
     made: Any = profile(activities=activities, **options)  # type: ignore[arg-type]
     with one_cycle(), detaching_cupti():
@@ -108,11 +100,6 @@ def session(call: str, kind: str, **options: bool) -> Iterator[Any]:
             if gpu:
                 synchronize(kind)  # CUPTI leaves at the next call into CUDA, on a thread of its own
                 time.sleep(SETTLE_S)
-
-
-def seen(kind: str) -> bool:
-    """Whether what a device does is recorded: CUDA's always, or that is an error."""
-    return is_cuda(kind) or sees(kind)
 
 
 def _require_profiler(call: str, kind: str) -> None:

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from brrr.core import __version__
 from brrr.core.errors import ArgumentError, UnavailableError, extras
 from brrr.core.measurement import Processor
-from brrr.gpu import CUDA, is_cpu, is_cuda, is_gpu
+from brrr.gpu import CUDA, is_cuda, is_gpu
 from brrr.gpu.precision import float32_products
 from brrr.roofline.peak import Curve, Peak
 from brrr.roofline.peaks import MissingPeakError, Peaks
@@ -82,11 +82,7 @@ def calibrate(
 
 
 def _chosen(device: str | None) -> Processor:
-    from brrr.gpu.device import accelerators, processor_for
-
-    if device is not None and not is_cpu(device) and not is_gpu(device):
-        said = f"{accelerators()}, 'cpu' or None"
-        raise ArgumentError("calibrate", "device", device, said, "None: the GPU if there is one")
+    from brrr.gpu.device import processor_for
 
     there = "The recorded peaks are there instead: brrr.roofline.peaks.recorded_peaks('h200')"
     return processor_for("calibrate", device, f"{there}; or calibrate the CPU: device='cpu'")
