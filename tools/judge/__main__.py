@@ -4,7 +4,7 @@ python -m tools.judge [FOLDER ...]     # devices' folders, as data/recordings/h2
 python -m tools.judge FOLDER --rows    # each row as CSV instead
 
 What a folder holds is judged: calls (prediction.csv, operators*.csv) by its own peaks.json, which `brrr calibrate`
-writes; whole steps (programs.jsonl, steps.jsonl, exchanges.jsonl); what chance drew (unlisted.jsonl), best on the
+writes; whole steps (programs.jsonl, steps.jsonl, exchanges.jsonl); what chance drew (unlisted*.jsonl), best on the
 machine that measured it; diagnoses (diagnosis/). An error is |predicted / measured - 1|. --only takes parts of it.
 """
 

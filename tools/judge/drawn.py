@@ -1,4 +1,4 @@
-"""Operators and programs that chance drew out of documentation (`drawn.toml`), beside what is predicted of them."""
+"""Operators and programs that chance drew out of documentation, two sets of them, beside what is predicted of them."""
 
 import tomllib
 from collections.abc import Callable, Iterator, Mapping
@@ -20,13 +20,15 @@ from tools.judge.rows import DEVICE, LOOP, Row
 from tools.judge.whole import lines
 
 Call = Callable[..., Any]
+SETS = "unlisted", "unlisted_second"
+"""A file of each holds what was drawn (.toml), a device's folder another of what was measured of it (.jsonl)."""
 NEAR, LEAST = 0.2, 0.5
 """So near a program's time in a loop was wanted; no prediction below so much of the time without saying so."""
 
 
-def cases() -> dict[str, dict[str, Any]]:
-    """What was drawn, by name; `make` builds one."""
-    drawn = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
+def cases(of: str) -> dict[str, dict[str, Any]]:
+    """What was drawn for a set, by name; `make` builds one."""
+    drawn = tomllib.loads(Path(__file__).with_name(f"{of}.toml").read_text(encoding="utf-8"))
     return {each["name"]: {"kind": kind, **each} for kind in ("operator", "program") for each in drawn[kind]}
 
 
@@ -84,10 +86,11 @@ def decoding(model: Any, before: torch.Tensor, source: torch.Tensor | None = Non
 
 
 def rows(folder: Path) -> Iterator[Row]:
-    """Those of the file, where the folder has one; what failed when it was measured is left out."""
+    """Those of each set that the folder holds; what failed when it was measured is left out."""
     if peaks := find_peaks(folder):
-        for line in lines(folder, "unlisted.jsonl"):
-            yield from of_line(line, counted(cases()[line["name"]]), peaks)
+        for of in SETS:
+            for line in lines(folder, f"{of}.jsonl"):
+                yield from of_line(line, counted(cases(of)[line["name"]]), peaks, of)
 
 
 def counted(case: Mapping[str, Any]) -> Cost | None:
@@ -99,9 +102,9 @@ def counted(case: Mapping[str, Any]) -> Cost | None:
     return None
 
 
-def of_line(line: Mapping[str, Any], work: Cost | None, peaks: Peaks) -> Iterator[Row]:
+def of_line(line: Mapping[str, Any], work: Cost | None, peaks: Peaks, of: str = SETS[0]) -> Iterator[Row]:
     """Of one case: its time on the device; a program's in a loop, too, which without a prediction is not near."""
-    group, name, said = f"unlisted {line['kind']}s", line["name"], None
+    group, name, said = f"{of} {line['kind']}s", line["name"], None
     with suppress(BrrrError):
         said = work and predict(work, device=peaks)
     yield Row(group, "predicted", name, said is not None)
