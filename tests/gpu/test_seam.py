@@ -59,8 +59,9 @@ def test_the_seam_agrees_with_cuda(make: Callable[[], Step], monkeypatch: pytest
         assert seam.span_s is None and any("slope" in each for each in seam.notes)
         for name in ("host_s", "period_s", "latency_s", "kernel_s", "busy_s"):
             ours, theirs = seam.get(name), cuda.get(name)
-            assert ours is not None and theirs is not None, name
-            ratios.setdefault(name, []).append(ours.median / theirs.median)
+            assert ours is not None, name
+            if theirs is not None:  # a busy time that contradicts the span is left out
+                ratios.setdefault(name, []).append(ours.median / theirs.median)
     found = {name: Estimate.of(values, power=0) for name, values in ratios.items()}
     print(make.__name__, *(f"{name} {each:x}" for name, each in found.items()), sep="; ")
     assert all(each.low <= 1.05 and each.high >= 0.95 for each in found.values()), found
