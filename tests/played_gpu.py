@@ -280,12 +280,14 @@ def play_gpu(gpu: Gpu, patch: pytest.MonkeyPatch) -> Gpu:
     zeros = torch.zeros
     for name, found in {
         "is_available": lambda: True, "current_device": lambda: 0, "current_stream": lambda: stream,
-        "synchronize": gpu.synchronize, "Event": lambda **_: Event(gpu), "Stream": lambda _: stream,
+        "Event": lambda **_: Event(gpu), "Stream": lambda _: stream,
         "stream": gpu.on_stream, "memory_allocated": lambda: 0, "memory_reserved": lambda: 0,
         "mem_get_info": lambda: (1 << 36, 1 << 37),
         "get_device_properties": lambda *_: SimpleNamespace(multi_processor_count=132, L2_cache_size=50_000),
     }.items():  # fmt: skip
         patch.setattr(torch.cuda, name, found)
+    for name, found in {"synchronize": lambda _=0: gpu.synchronize(), "current_device_index": lambda: 0}.items():
+        patch.setattr(torch.accelerator, name, found)
     patch.setattr(torch, "zeros", lambda *size, dtype=None, **_: zeros(*size, dtype=dtype))
     patch.setattr(torch.profiler, "profile", gpu.profile)
     patch.setattr(torch._C._autograd, "DeviceType", SimpleNamespace(CUDA="CUDA"))

@@ -226,7 +226,7 @@ def _held_up_s() -> dict[str, float]:
 
 def _wait(device: str) -> None:
     if is_gpu(device):
-        synchronize(device)
+        synchronize()
 
 
 def _traced(step: Callable[[], Any], steps: int, device: str) -> tuple[Trace, float]:

@@ -26,14 +26,10 @@ HIDDEN = 1.5
 class _Waiting(TorchDispatchMode):
     """Waits for the device behind each operator, with a span from its call to its end."""
 
-    def __init__(self, kind: str) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
-        self.kind = kind
-
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         with record_function(WAITED):
             found = func(*args, **(kwargs or {}))
-            synchronize(self.kind)
+            synchronize()
         return found
 
 
@@ -48,7 +44,7 @@ def waited(step: Callable[[], Any], steps: int, kind: str) -> Trace:
     assert tiny.period_s is not None and tiny.host_s is not None
     period_s = tiny.period_s.median
     step()
-    with session("diagnose", kind, record_shapes=True) as made, _Waiting(kind):
+    with session("diagnose", kind, record_shapes=True) as made, _Waiting():  # type: ignore[no-untyped-call]
         for _ in range(TINY):
             x.add_(1)
         with record_function(LOOP):

@@ -86,11 +86,11 @@ def _session(run: Callable[[], Any], launches: bool, kind: str) -> tuple[list[Ac
     import torch
     from torch.profiler import ProfilerActivity, profile
 
-    synchronize(kind)
+    synchronize()
     kernels = profile(activities=[getattr(ProfilerActivity, PROFILED[kind])])
     with one_cycle(), detaching_cupti(), kernels as session, no_other_session():
         run()
-        synchronize(kind)
+        synchronize()
     activities, calls = [], []
     grids = _grids(session.profiler.kineto_results) if launches else {}
     for event in sorted(session.profiler.kineto_results.events(), key=lambda each: each.start_ns()):
@@ -101,7 +101,7 @@ def _session(run: Callable[[], Any], launches: bool, kind: str) -> tuple[list[Ac
             activities.append(Activity(name, start, start + event.duration_ns(), event.device_resource_id(), launch))
         else:
             calls.append(event.name())
-    synchronize(kind)  # CUPTI leaves at the next call into CUDA, on a thread of its own
+    synchronize()  # CUPTI leaves at the next call into CUDA, on a thread of its own
     time.sleep(SETTLE_S)
     return activities, calls
 

@@ -14,6 +14,7 @@ from functools import lru_cache
 from typing import Any
 
 from brrr.core.measurement import median
+from brrr.gpu import synchronize
 from brrr.gpu.nvrtc import check
 from brrr.timing.gate import gate_of
 
@@ -83,7 +84,7 @@ def captured(call: Callable[[], Any], calls: int) -> Iterator[tuple[Any, list[st
         try:
             yield executable, kinds
         finally:
-            torch.cuda.synchronize()
+            synchronize()
             driver.cuGraphExecDestroy(executable)
     finally:
         driver.cuGraphDestroy(graph)

@@ -194,8 +194,10 @@ class HostTimes:
     def _sample_period(self, slice_s: float) -> float:
         calls = self._loop_calls(slice_s) + len(self.loops) % 2  # so that no turn of the calls is always left out
         few = calls // SHORT_LOOP if self.by_slope else 0
-        taken_ns = self._loop_ns(calls) - (self._loop_ns(few) if few else 0)
-        self.period.append(self._net(taken_ns) / (calls - few))
+        taken_ns = self._loop_ns(calls)
+        if few and (short_ns := self._loop_ns(few)) < taken_ns:  # else something else has held up the short one
+            taken_ns, calls = taken_ns - short_ns, calls - few
+        self.period.append(self._net(taken_ns) / calls)
         self.loops.append(calls)
         return self.period[-1]
 

@@ -98,7 +98,7 @@ def session(call: str, kind: str, **options: bool) -> Iterator[Any]:
             with without_chatter():
                 made.stop()
             if gpu:
-                synchronize(kind)  # CUPTI leaves at the next call into CUDA, on a thread of its own
+                synchronize()  # CUPTI leaves at the next call into CUDA, on a thread of its own
                 time.sleep(SETTLE_S)
 
 

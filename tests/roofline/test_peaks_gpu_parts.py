@@ -94,10 +94,11 @@ def emulated(emulated: None, monkeypatch: pytest.MonkeyPatch) -> None:
         "get_device_properties": lambda index=0: properties,
         "get_device_capability": lambda: (9, 0),
         "mem_get_info": lambda: (4 * SET_BYTES, 8 * SET_BYTES),
-        "synchronize": lambda: None,
     }
     for name, fake in fakes.items():
         monkeypatch.setattr(torch.cuda, name, fake)
+    for name in ("synchronize", "current_device_index"):
+        monkeypatch.setattr(torch.accelerator, name, lambda *_: None)
     monkeypatch.setattr(gpu_bandwidth, "kernel", launcher)
     monkeypatch.setattr(gpu, "gated", made_up_gated)
     for module in (gpu, gpu_bandwidth, gpu_times):

@@ -113,7 +113,7 @@ def test_a_session_gives_each_activity_its_own_launch(monkeypatch: pytest.Monkey
     session = SimpleNamespace(profiler=SimpleNamespace(kineto_results=results))
     monkeypatch.setattr(torch._C._autograd, "DeviceType", SimpleNamespace(CUDA="CUDA"))
     monkeypatch.setattr(torch.profiler, "profile", lambda **_: nullcontext(session))
-    monkeypatch.setattr(torch.cuda, "synchronize", lambda: None)
+    monkeypatch.setattr(torch.accelerator, "synchronize", lambda: None)
     activities, calls = record_activity(lambda: None, launches=True)
     told = [(each.name, each.start_ns, each.end_ns, each.launch) for each in activities]
     assert told == [

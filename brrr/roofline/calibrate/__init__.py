@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from brrr.core import __version__
 from brrr.core.errors import ArgumentError, UnavailableError, extras
 from brrr.core.measurement import Processor
-from brrr.gpu import CUDA, is_cuda, is_gpu
+from brrr.gpu import CUDA, is_cuda, is_gpu, synchronize
 from brrr.gpu.precision import float32_products
 from brrr.roofline.peak import Curve, Peak
 from brrr.roofline.peaks import MissingPeakError, Peaks
@@ -141,4 +141,4 @@ def _first_uses() -> None:
     x = torch.ones(64, 64, device=CUDA)
     own_times([lambda: torch.relu(x)])
     torch.matmul(x, x)
-    torch.cuda.synchronize()
+    synchronize()

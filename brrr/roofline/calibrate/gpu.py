@@ -153,7 +153,7 @@ def warm_up(found: Findings) -> None:
     while time.perf_counter() < until:
         for _ in range(50):
             made.call()
-        torch.cuda.synchronize()
+        synchronize()
 
 
 def products(dtype: str, found: Findings) -> None:
