@@ -39,7 +39,8 @@ class NetworkImplementation:
         kind = kind_of(device)
         if not is_cpu(kind) and not is_gpu(kind):
             raise ArgumentError("why_not", "device", str(device), "an accelerator's kind, or 'cpu'")
-        if (kind if is_cuda(kind) else "cpu") not in self.devices:  # what a CPU runs is torch alone, as any accelerator
+        alike = kind if is_cuda(kind) else "cpu"  # whose ways are of torch alone, and run on any accelerator
+        if alike not in self.devices:
             return f"{self.name}: runs on {' and '.join(_SPELLED[each] for each in self.devices)} only"
         if network.tf32 and is_cpu(kind):
             return f"{self.name}: TF32 is a format of GPUs"
