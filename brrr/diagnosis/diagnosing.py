@@ -39,7 +39,7 @@ from brrr.diagnosis.remedies import remedies
 from brrr.diagnosis.report import Diagnosis
 from brrr.diagnosis.split import Split, exchanged, split, window
 from brrr.diagnosis.step_timeline import timeline_of
-from brrr.gpu import is_gpu
+from brrr.gpu import is_cuda, is_gpu
 from brrr.gpu.datasheet import find_hardware, normal
 from brrr.gpu.device import processor_for
 from brrr.gpu.precision import layers_in_tf32
@@ -60,6 +60,8 @@ MEMORY = (0.9, 1.03)
 """What a driver may report of a datasheet's memory: some of it is the driver's own, or holds checksums."""
 QUEUED = 0.05
 """From this share of the steps on it is told that work of earlier ones is done in them."""
+OF_CUDA = ("cuda graph", "persistent kernel", "strassen")
+"""Remedies that only CUDA has."""
 WAITED_FOR = "no profiler sees this device: each operator was waited for, and worked as long as beyond a tiny one"
 PROFILED = "times of the host are those under the profiler, which slows it: the overhead is an upper limit"
 
@@ -123,6 +125,8 @@ def diagnose(
     run = live.run(step, (fn, args, kwargs), where, budget_s)
     model = model_for(peaks) if peaks is not None else model_here(where)
     found = of_run(run, model, is_gpu(where))
+    if not is_cuda(where):
+        found = replace(found, remedies=tuple(each for each in found.remedies if each.name not in OF_CUDA))
     if not any(each.sort == "operator" for each in run.trace.events):
         raise ArgumentError("diagnose", "fn", fn, "a function that calls torch: no operator ran in it")
     name, today = name_here(where), date.today().isoformat()
