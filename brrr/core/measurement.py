@@ -359,7 +359,7 @@ def _parts(m: Measurement) -> list[str]:
 Value = int | float | str
 Point = Mapping[str, Value]
 Processor = str
-"""The CPU ("cpu"), or a kind of accelerator: "cuda", "rocm", "mps", "xpu", or what a vendor calls its own."""
+"""The CPU ("cpu"), a kind of accelerator (`brrr.gpu.KNOWN`), or what a vendor calls its own."""
 DeviceKind = str
 """A processor, or the CPU queue ("cpu-queue"), one worker thread that runs what is submitted, so that a CPU can be
 asynchronous as a GPU is; what a browser measures of its reader's GPU is "webgpu", which nothing here runs."""

@@ -62,7 +62,7 @@ def array(
     requires_grad : bool
         Whether ``cost(..., backward=True)`` counts its gradient.
     device : str, optional
-        The device whose operators are counted, such as "cuda" or "cpu". By default that of the other arguments'
+        The device whose operators are counted, a kind as `measure` takes it. By default that of the other arguments'
         tensors, else the GPU if there is one.
 
     Returns

@@ -105,7 +105,7 @@ def cpu_here() -> Where:
 
 
 def name_here(device: str) -> str:
-    """The name of this machine's GPU ("cuda") or CPU."""
+    """The name of this machine's GPU or CPU, by its kind."""
     from brrr.gpu.device import this_device
 
     return this_device(tensors_on(device)).name

@@ -39,7 +39,7 @@ from brrr.diagnosis.remedies import remedies
 from brrr.diagnosis.report import Diagnosis
 from brrr.diagnosis.split import Split, exchanged, split, window
 from brrr.diagnosis.step_timeline import timeline_of
-from brrr.gpu import is_cuda, is_gpu
+from brrr.gpu import CUDA, is_cuda, is_gpu
 from brrr.gpu.datasheet import find_hardware, normal
 from brrr.gpu.device import processor_for
 from brrr.gpu.precision import layers_in_tf32
@@ -92,8 +92,8 @@ def diagnose(
     try_remedies : bool or float
         Apply the safe remedies and measure what they gain, for at most this many seconds (True: 60).
         A remedy that gains less than 1.05x is dropped. Ctrl-C ends it and keeps what was measured.
-    device : {"cuda", "rocm", "mps", "xpu", "cpu"}, optional
-        By default the device of its tensors.
+    device : str, optional
+        A kind of device, as `measure` takes it. By default the device of its tensors.
     peaks : str, Peaks or Hardware, optional
         The peaks to compare with, as `predict` takes them. By default this machine's, else its datasheet.
     budget_s : float
@@ -130,7 +130,8 @@ def diagnose(
     if not any(each.sort == "operator" for each in run.trace.events):
         raise ArgumentError("diagnose", "fn", fn, "a function that calls torch: no operator ran in it")
     name, today = name_here(where), date.today().isoformat()
-    seen = timeline_of(run.trace, (*window(run.trace, LOOP)[:2], run.steps), run.step_s, name, today)
+    stretch = (*window(run.trace, LOOP)[:2], run.steps)
+    seen = timeline_of(run.trace, stretch, run.step_s, name, today, where)
     found = replace(found, device=name, date=today, timeline=seen)
     if try_remedies:
         from brrr.diagnosis.trials import LONGEST_S, tried
@@ -225,7 +226,7 @@ def diagnose_trace(path: Path | str, device: Where = None) -> Diagnosis:
     kinds = f" ({', '.join(trace.unread)})" if trace.unread else ""
     unnamed = f"a {'device' if kinds else 'GPU'} that the trace does not name{kinds}" if gpu else "a CPU"
     name = name or (f"a device whose work cannot be read{kinds}" if unseen else unnamed)
-    seen = timeline_of(trace, (start, end, steps), found.step_s, name, "")
+    seen = timeline_of(trace, (start, end, steps), found.step_s, name, "", CUDA)
     return replace(found, device=name, source=str(path), notes=(*found.notes, *said), timeline=seen)
 
 

@@ -14,7 +14,6 @@ from brrr.core.errors import ArgumentError, UnavailableError, install
 from brrr.core.measurement import DeviceKind, Processor
 from brrr.core.time_limit import in_time
 from brrr.gpu import CUDA, ROCM, backend_of, gpu_here, is_cpu, is_cuda, is_gpu, is_queue, kind_of, probe, tensors_on
-from brrr.gpu import probe as clocks
 from brrr.gpu.datasheet import DatasheetError, Hardware, find_hardware, hardware, hardware_names
 from brrr.gpu.probe import max_sm_clock_hz, sm_clock_hz, throttle_reasons
 
@@ -216,10 +215,10 @@ def _cuda_device() -> Device:
     return Device(
         kind="cuda", name=properties.name, slug=slug(properties.name), memory_bytes=properties.total_memory,
         l2_bytes=getattr(properties, "L2_cache_size", None), sm_count=properties.multi_processor_count,
-        compute_capability=(properties.major, properties.minor), uuid=clocks.current_uuid(),
-        driver_version=clocks.driver_version() or _smi_driver(), cuda_version=torch.version.cuda,
-        torch_version=torch.__version__, cpu=probe.cpu_name(), cpu_count=probe.cpu_count(),
-        runtime=probe.runtime_hint(), hardware=find_hardware(properties.name),
+        compute_capability=(properties.major, properties.minor), uuid=probe.current_uuid(),
+        driver_version=probe.driver_version() or next((each for _, each in _smi()), None),
+        cuda_version=torch.version.cuda, torch_version=torch.__version__, cpu=probe.cpu_name(),
+        cpu_count=probe.cpu_count(), runtime=probe.runtime_hint(), hardware=find_hardware(properties.name),
     )  # fmt: skip
 
 
@@ -252,7 +251,7 @@ def slug(name: str) -> str:
 def _built_without_cuda(torch: ModuleType) -> str:
     if getattr(torch.version, "hip", None):
         return f"torch {torch.__version__} is built for AMD GPUs: there the device is {ROCM!r}"
-    here = _smi_names()
+    here = ", ".join(name for name, _ in _smi())
     return f"torch {torch.__version__} is built without CUDA" + (f", though {here} is here" if here else "")
 
 
@@ -282,18 +281,12 @@ def _unavailable(torch: ModuleType, complaints: list[str]) -> str:
     return f"torch cannot use {gpus[0][0]}: {said}"
 
 
-def _smi_names() -> str | None:
+def _smi() -> list[tuple[str, str]]:
+    """Names and driver's versions, as far as nvidia-smi tells."""
     try:
-        return ", ".join(name for name, _ in probe.nvidia_smi())
+        return probe.nvidia_smi()
     except probe.ProbeError:
-        return None
-
-
-def _smi_driver() -> str | None:
-    try:
-        return probe.nvidia_smi()[0][1]
-    except probe.ProbeError:
-        return None
+        return []
 
 
 def _capability(number: str) -> tuple[int, int]:

@@ -61,7 +61,7 @@ class Example(NamedTuple):
 def alone(examples: Callable[[str], Iterable[Example]], *sources: CudaFile) -> NoReturn:
     """What `python -m` runs of a kernel's module: a line for each of its examples; the status is 1 if one is wrong.
 
-    examples: makes them on "cuda", or small ones of Triton's on "cpu"; sources: the `.cu` files.
+    examples: makes them on a CUDA device, or small ones of Triton's on "cpu"; sources: the `.cu` files.
     """
     from brrr.gpu.device import cuda_problem
 

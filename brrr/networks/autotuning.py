@@ -10,6 +10,7 @@ import torch
 from brrr.core import units
 from brrr.core.errors import ArgumentError, BrrrError, UnavailableError
 from brrr.gpu import tensors_on
+from brrr.gpu.device import processor_for
 from brrr.networks.implementations import IMPLEMENTATIONS
 from brrr.networks.network import Network, Weights
 from brrr.networks.prepared import Prepared
@@ -80,8 +81,8 @@ def best(
         Whether float32 may be multiplied in TF32.
     weights : Weights, optional
         The network's own weights. By default random ones.
-    device : {"cuda", "rocm", "mps", "xpu", "cpu"}, optional
-        By default that of the weights, else the GPU if there is one.
+    device : str, optional
+        A kind of device, as `brrr.measure` takes it. By default that of the weights, else the GPU if there is one.
     patient : bool
         Also try implementations that take up to minutes to build (torch.compile).
 
@@ -116,7 +117,7 @@ def best(
 
 def _weights(network: Network, weights: Weights | None, device: str | None) -> Weights:
     if weights is None:
-        return Weights.random(network, _device(device))
+        return Weights.random(network, processor_for("best", device))
     if not isinstance(weights, Weights):
         raise ArgumentError("best", "weights", type(weights).__name__, "a brrr.networks.Weights, or None")
     if weights.network != network:
@@ -124,12 +125,6 @@ def _weights(network: Network, weights: Weights | None, device: str | None) -> W
     if device is not None and weights.device.type != torch.device(device).type:
         raise ArgumentError("best", "device", device, f"{weights.device}, where the weights are")
     return weights
-
-
-def _device(device: str | None) -> str:
-    from brrr.gpu.device import processor_for
-
-    return processor_for("best", device)
 
 
 def _fastest(names: list[str], weights: Weights) -> Best:

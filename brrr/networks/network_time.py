@@ -63,7 +63,7 @@ def limits_of(network: Network, implementation: str) -> Limits:
 
 
 def layer_way(network: Network, implementation: str, device: Where) -> Implementation:
-    """The way of each layer's product: on this machine's "cuda" or "cpu", or on a device as `brrr.predict` takes it."""
+    """The way of each layer's product: on a kind of device here, or on a device as `brrr.predict` takes it."""
     shapes, limits = [(network.hidden, network.hidden)], limits_of(network, implementation)
     return planned(shapes, network.batch, network.dtype, device, limits)[0].implementation
 

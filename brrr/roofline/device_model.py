@@ -225,8 +225,8 @@ def model_of(device: Where) -> DeviceModel:
     'datasheet'
 
     `Peaks` and `Hardware` are taken as they are. "h200" means the peaks recorded for it, else its datasheet, with a
-    note; "datasheet:h200" the datasheet in any case; "cuda", "mps", … this machine's GPU, as calibrated; "cpu" this
-    machine's CPU likewise, else the one that was recorded, with a note (`OTHER_CPU`). Where none is named (None), it is
+    note; "datasheet:h200" the datasheet in any case; an accelerator's kind this machine's GPU, as calibrated; "cpu"
+    its CPU likewise, else the one that was recorded, with a note (`OTHER_CPU`). Where none is named (None), it is
     this machine where it has peaks, else the H200, with a note (`STANDS_IN`).
     """
     if isinstance(device, Peaks):

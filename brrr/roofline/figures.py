@@ -107,7 +107,7 @@ def without_host(peaks: Peaks) -> Peaks:
 
     >>> from brrr.roofline.peak import Peak
     >>> relu = Peak(5e-6, 5e-6, 5e-6, "s")
-    >>> dict(without_host(Peaks("Some GPU", "cuda", "2026-01-01", measured={"host.relu": relu})).measured)
+    >>> dict(without_host(Peaks("Some GPU", "mps", "2026-01-01", measured={"host.relu": relu})).measured)
     {}
     """
     if is_cpu(peaks.kind):

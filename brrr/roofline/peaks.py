@@ -2,7 +2,7 @@
 
 >>> def rate(value): return Peak(value, value, value, "B/s")
 >>> curve = Curve("working_set_bytes", ((1e6, rate(1e9)), (4e6, rate(4e9))))
->>> Peaks("Some GPU", "cuda", "2026-01-01", curves={"copy": curve}).bandwidth(2e6)
+>>> Peaks("Some GPU", "xpu", "2026-01-01", curves={"copy": curve}).bandwidth(2e6)
 2000000000.0
 """
 
@@ -61,7 +61,7 @@ class Peaks:
     device : str
         The device's name, as torch reports it.
     kind : str
-        Which kind of device it is: "cpu", or an accelerator's, such as "cuda" or "mps".
+        Which kind of device it is: "cpu", or an accelerator's, as `measure` takes it.
     date : str
         When it was measured.
     brrr, driver, cuda, torch : str
@@ -99,7 +99,7 @@ class Peaks:
 
     def __post_init__(self) -> None:
         if not self.kind.isidentifier():
-            raise ArgumentError("Peaks", "kind", self.kind, "'cpu', or an accelerator's, such as 'cuda'")
+            raise ArgumentError("Peaks", "kind", self.kind, "'cpu', or the name of a kind of accelerator")
         found = [*self.measured.items(), *((name, curve.points[0][1]) for name, curve in self.curves.items())]
         for name, peak in found:
             if peak.kind != "measured":

@@ -238,9 +238,9 @@ def predict(
         of `predict`, bind it with ``functools.partial``.
     device : str, Peaks or Hardware, optional
         "h200" (the peaks recorded for it, else its datasheet), "datasheet:a100" (any device of
-        `brrr.gpu.datasheet.hardware_names()`), or what `calibrate` returned. "cuda" is this machine's GPU; "cpu" its
-        CPU if it was calibrated, else the one that was recorded. By default this machine if it was calibrated, else the
-        H200. The prediction says whose figures it uses.
+        `brrr.gpu.datasheet.hardware_names()`), or what `calibrate` returned. "cuda", "mps", … mean this
+        machine's GPU; "cpu" its CPU if it was calibrated, else the one that was recorded. By default this machine if it
+        was calibrated, else the H200. The prediction says whose figures it uses.
     how : {"eager", "graph", "compiled"}
         Operator by operator, replayed as a CUDA graph, or fused by torch.compile.
     calls : int

@@ -19,6 +19,7 @@ from brrr.core.callables import require_callable
 from brrr.core.errors import ArgumentError, DeviceMemoryError, UnavailableError, extras, whole
 from brrr.core.measurement import DeviceKind
 from brrr.gpu import free_bytes, is_cpu, is_gpu, is_queue, tensors_on
+from brrr.gpu.device import processor_for
 from brrr.running.lanes import Lane, StreamLane, ThreadLane
 
 BUFFERS = 3
@@ -59,9 +60,9 @@ class Pipeline:
         How many chunks. By default chunks of about 16 MB, at least four if they are not too small.
     buffers : int
         How many chunks the device holds at once. Three keep all three lanes busy; with one nothing overlaps.
-    device : {"cuda", "cpu-queue", "cpu"}, optional
-        The GPU, three worker threads that stand in for it, or the CPU, where nothing overlaps. By default the GPU if
-        there is one, else "cpu".
+    device : str, optional
+        The GPU's kind; "cpu-queue", three worker threads that stand in for it; or "cpu", where nothing overlaps. By
+        default the GPU if there is one, else "cpu".
     pinned : bool
         Whether host arrays must be pinned (`host_array`). False takes any, and loses the overlap.
     lanes : tuple of Lane, optional
@@ -101,7 +102,8 @@ class Pipeline:
 
         self.compute, self.dtype = compute, dtype or torch.float32
         self.elements = whole("Pipeline", "elements", elements)
-        self.device = _device(device)
+        instead = "'cpu-queue' shows the same schedule here"
+        self.device = "cpu-queue" if is_queue(device) else processor_for("Pipeline", device, instead)
         self.pinned = pinned and is_gpu(self.device)
         self.chunk_elements = chunk_elements(self.elements, chunks, self.dtype.itemsize)
         self.chunks = math.ceil(self.elements / self.chunk_elements)
@@ -246,14 +248,6 @@ def host_array(elements: int, dtype: Any = None, *, pinned: bool = True) -> Any:
             f"({str(error).splitlines()[0]}). Without pinned memory copies do not overlap; use fewer elements, or "
             "host_array(..., pinned=False) with Pipeline(..., pinned=False), which works and takes longer"
         ) from error
-
-
-def _device(device: DeviceKind | None) -> DeviceKind:
-    from brrr.gpu.device import processor_for
-
-    if is_queue(device):
-        return str(device)
-    return processor_for("Pipeline", device, "'cpu-queue' shows the same schedule here")
 
 
 def _lanes(device: DeviceKind) -> tuple[Lane, Lane, Lane]:

@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from brrr.core.errors import ArgumentError
+from brrr.gpu import CUDA
 from brrr.gpu.cublas_lt import Keeping
 from brrr.gpu.precision import float32_products
 from brrr.strassen.algebra.blocks import buffer_shape, products_shape
@@ -30,7 +31,7 @@ from brrr.strassen.problem import Problem, Sizes
 from brrr.strassen.split.split_steps import right_terms, split_steps
 from brrr.strassen.workspace import Buffers, rounded, workspace_bytes
 
-KINDS = ("cuda",)
+KINDS = (CUDA,)
 """Where a library's products gain by aligned rows; a CPU's do not."""
 
 STARTS = 16

@@ -12,9 +12,10 @@ from types import MappingProxyType
 
 from brrr.core.errors import ArgumentError
 from brrr.counting.cost import ITEMSIZE
+from brrr.gpu import CUDA
 
-_GPU = ("cuda",)
-_BOTH = ("cuda", "cpu")
+_GPU = (CUDA,)
+_BOTH = (CUDA, "cpu")
 
 
 @dataclass(frozen=True)

@@ -13,11 +13,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from brrr.gpu import CUDA
 from brrr.strassen.implementations import Implementation
 from brrr.strassen.operands import Arena, Right
 from brrr.strassen.passes.launch import Run
 
-KINDS = ("cuda",)
+KINDS = (CUDA,)
 """Where launches are worth keeping."""
 
 MOST = 64

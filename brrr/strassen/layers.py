@@ -196,7 +196,7 @@ def planned(
     shapes: Iterable[tuple[int, int]], rows: int, dtype: str, device: Where, limits: Limits, *, prepared: bool = True,
     eager: bool = False,
 ) -> list[ProductPlan]:  # fmt: skip
-    """The plan of each layer, by its weight's shape (n, k); device: "cuda" or "cpu", or as `brrr.predict` takes it.
+    """The plan of each layer, by its weight's shape (n, k); device: a kind of device, or as `brrr.predict` takes it.
 
     eager: the host issues each launch, rather than a CUDA Graph.
     """

@@ -13,6 +13,7 @@ import torch
 from torch.compiler import is_compiling
 
 from brrr.core.errors import ArgumentError
+from brrr.gpu import tensors_on
 from brrr.strassen.accuracy import PLAIN
 from brrr.strassen.execution import prepare_right
 from brrr.strassen.implementations import Implementation
@@ -213,7 +214,7 @@ def _cast(
     if not given or out is not None or limits.accuracy is not None or limits.inners:
         return None
     assert isinstance(b, torch.Tensor)
-    kind = "cuda" if a.is_cuda else "cpu"
+    kind = tensors_on(a.device)
     if not torch.is_autocast_enabled(kind) or not {a.dtype, b.dtype} <= {torch.float32, torch.float16, torch.bfloat16}:
         return None
     dtype = torch.get_autocast_dtype(kind)

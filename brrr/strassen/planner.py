@@ -105,7 +105,7 @@ def plan(
 
 
 def plan_of(request: Request, device: Where) -> ProductPlan:
-    """The plan for what is asked: of tensors on "cuda" or "cpu", or on a device as `brrr.predict` takes it."""
+    """The plan for what is asked: of tensors on a kind of device, or on a device as `brrr.predict` takes it."""
     if is_gpu(device) or is_cpu(device):
         return _planned(request, tensors_on(device), None)
     return _planned(request, model_of(device).kind, device)

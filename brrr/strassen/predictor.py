@@ -23,7 +23,7 @@ import numpy as np
 from brrr.core import units
 from brrr.core.measurement import Processor, median
 from brrr.counting.cost import ITEMSIZE, Matmul
-from brrr.gpu import is_gpu
+from brrr.gpu import CUDA, is_gpu
 from brrr.roofline.corrections import kernel_time
 from brrr.roofline.device_model import LAUNCH_S, DeviceModel, Where, model_of
 from brrr.roofline.gemm_families import operator_of
@@ -160,7 +160,7 @@ def host_slowness() -> float:
 def _slowness() -> float:
     import torch
 
-    x = torch.ones(8, 8, device="cuda")
+    x = torch.ones(8, 8, device=CUDA)
     times = HostTimes(lambda: torch.mm(x, x), torch.cuda.synchronize)
     times.one()  # it loads the library
     times.round(TRIAL_S)
@@ -215,7 +215,7 @@ def frontier(
 
 
 def candidates(operand: str, kind: str, prepared: bool = False) -> list[Implementation]:
-    """The ways for operands of a type on "cuda" or "cpu"; where prepared, those that can be are.
+    """The ways for operands of a type on a kind of device; where prepared, those that can be are.
 
     >>> [how.name for how in candidates("float64", "cpu")][:3]
     ['fp64', 'fp64-strassen-1', 'fp64-winograd-1']

@@ -149,36 +149,36 @@ def no_collection() -> Iterator[None]:
             gc.enable()
 
 
-def checked(functions: Sequence[Any], device: Any, cache: Any, budget_s: Any) -> Place:
-    """Where to measure, once all arguments are found good."""
+def checked(functions: Sequence[Any], device: Any, cache: Any, budget_s: Any, call: str = "measure") -> Place:
+    """Where to measure, once all arguments of `call` are found good."""
     for fn in functions:
-        require_callable("measure", "fn", fn, "a function of no arguments", "Wrap the call: lambda: f(x)")
-        _refuse_arguments(fn)
+        require_callable(call, "fn", fn, "a function of no arguments", "Wrap the call: lambda: f(x)")
+        _refuse_arguments(call, fn)
     if cache not in ("hot", "cold"):
-        raise ArgumentError("measure", "cache", cache, "'hot' or 'cold'")
+        raise ArgumentError(call, "cache", cache, "'hot' or 'cold'")
     if isinstance(budget_s, bool) or not isinstance(budget_s, int | float) or not 0 < budget_s < math.inf:
-        raise ArgumentError("measure", "budget_s", budget_s, "a positive number of seconds")
-    place = _placed(device)
+        raise ArgumentError(call, "budget_s", budget_s, "a positive number of seconds")
+    place = _placed(call, device)
     if cache == "cold" and not is_cuda(place):
-        raise ArgumentError("measure", "cache", cache, "'hot' except on CUDA", "Only an NVIDIA GPU's cache is emptied")
+        raise ArgumentError(call, "cache", cache, "'hot' except on CUDA", "Only an NVIDIA GPU's cache is emptied")
     return place
 
 
-def _refuse_arguments(fn: Callable[..., Any]) -> None:
+def _refuse_arguments(call: str, fn: Callable[..., Any]) -> None:
     try:
         inspect.signature(fn).bind()
     except ValueError:
         return  # a builtin without a signature: calling it will tell
     except TypeError as error:
         expected = f"a function of no arguments ({error})"
-        raise ArgumentError("measure", "fn", fn, expected, "Wrap the call: lambda: f(x)") from None
+        raise ArgumentError(call, "fn", fn, expected, "Wrap the call: lambda: f(x)") from None
 
 
-def _placed(device: Any) -> Place:
+def _placed(call: str, device: Any) -> Place:
     if isinstance(device, CpuQueue):
         return device
     if is_cpu(device) or (device is None and not gpu_in_use()):
         return "cpu"
     from brrr.gpu.device import processor_for
 
-    return processor_for("measure", device, "device='cpu' measures the CPU; `brrr doctor` names what would help")
+    return processor_for(call, device, "device='cpu' measures the CPU; `brrr doctor` names what would help")

@@ -14,7 +14,7 @@ from brrr.core import units
 from brrr.core.files import require_writable, write_atomically
 from brrr.core.intervals import Interval, length, together, union
 from brrr.core.measurement import Badge, DeviceKind
-from brrr.gpu import is_cpu, is_cuda, is_queue
+from brrr.gpu import backend_of, is_cpu, is_cuda, is_queue
 from brrr.tracing.spans import (
     HOST_LANES,
     LAUNCH,
@@ -33,7 +33,7 @@ class Timeline:
     """What host and device did, and when, in a loop of calls with one synchronisation at its end.
 
     >>> spans = (Span("launch", "launch", "launch", 0, 1000, 0), Span("stream 7", "kernel", "relu", 1000, 2000, 0, 0))
-    >>> found = Timeline(spans, "cuda", "a GPU", "2024-01-01", torch="", calls=1,
+    >>> found = Timeline(spans, "xpu", "a GPU", "2024-01-01", torch="", calls=1,
     ...                  period_s=4e-6, loop_period_s=5e-6, profiled_period_s=1e-5)
     >>> found.busy_s, found.idle_share, found.profiled_idle_share, found.inflation
     (1e-06, 0.75, 0.9, 2.0)
@@ -44,8 +44,8 @@ class Timeline:
     ----------
     spans : tuple of Span
         The spans in the order of their starts, which are in nanoseconds, 0 or later.
-    kind : {"cuda", "cpu", "cpu-queue", ...}
-        The device. "cpu" has no device lane; "cpu-queue" has its worker.
+    kind : str
+        The kind of device. "cpu" has no device lane; "cpu-queue" has its worker.
     device, date, torch : str
         The device's name, the date, and torch's version.
     calls : int
@@ -384,9 +384,9 @@ def device_of(lane: str) -> str:
 def lane_title(kind: DeviceKind, lane: str) -> str:
     """A lane's name for a reader.
 
-    >>> lane_title("cuda", "launch"), lane_title("cpu-queue", "launch"), lane_title("cuda", "stream 7")
-    ('launches (CUDA API)', 'submit (queue)', 'GPU stream 7')
+    >>> lane_title("xpu", "launch"), lane_title("cpu-queue", "launch"), lane_title("xpu", "stream 7")
+    ('launches (XPU API)', 'submit (queue)', 'GPU stream 7')
     """
     titles = {PYTHON: "Python: calls", OPERATOR: "operators (torch)", WORKER: "worker"}
-    titles[LAUNCH] = "submit (queue)" if is_queue(kind) else "launches (CUDA API)"
+    titles[LAUNCH] = "submit (queue)" if is_queue(kind) else f"launches ({backend_of(kind)} API)"
     return titles.get(lane) or (f"GPU {lane}" if lane.startswith("stream") else lane)

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from datetime import date
 from typing import Any
 
-from brrr.core.errors import ArgumentError, UnavailableError, extras, whole
+from brrr.core.errors import extras, whole
 from brrr.core.measurement import DeviceKind, median
 from brrr.timing import checked, no_collection
 from brrr.timing.cpu_queue import CpuQueue, Place, name_of, wait_for
@@ -62,7 +62,9 @@ def trace(fn: Callable[[], Any], *, calls: int | None = None, device: Place | No
     -----
     Times come from torch's profiler (CUPTI), on a `CpuQueue` from the queue itself.
     """
-    place = _checked(fn, calls, device)
+    if calls is not None:
+        whole("trace", "calls", calls)
+    place = checked([fn], device, "hot", 1.0, "trace")
     loop = TracedLoop(fn, place)
     with no_collection():
         loop.warm_up()
@@ -142,18 +144,6 @@ class TracedLoop:
         if isinstance(self.place, CpuQueue):
             return traced_loop(self.fn, self.place, calls)
         return profiled_loop(self.fn, self.times.wait, calls, kind=self.place)
-
-
-def _checked(fn: Any, calls: Any, device: Any) -> Place:
-    if calls is not None:
-        whole("trace", "calls", calls)
-    try:
-        return checked([fn], device, "hot", 1.0)
-    except ArgumentError as wrong:
-        hint = "Wrap the call: lambda: f(x)" if wrong.argument == "fn" else ""
-        raise ArgumentError("trace", wrong.argument, wrong.value, wrong.expected, hint) from None
-    except UnavailableError as missing:
-        raise UnavailableError(str(missing).replace("measure:", "trace:", 1)) from None
 
 
 def _kind(place: Place) -> DeviceKind:

@@ -12,6 +12,7 @@ from brrr.core import __version__
 from brrr.core.errors import ArgumentError, UnavailableError, extras
 from brrr.core.measurement import Processor
 from brrr.gpu import CUDA, is_cuda, is_gpu, synchronize
+from brrr.gpu.device import processor_for
 from brrr.gpu.precision import float32_products
 from brrr.roofline.peak import Curve, Peak
 from brrr.roofline.peaks import MissingPeakError, Peaks
@@ -22,6 +23,8 @@ __all__ = ["Curve", "MissingPeakError", "Peak", "Peaks", "calibrate"]
 QUICK_S = {"cpu": 6.0}
 QUICK_GPU_S = 10.0
 """What a quick calibration takes at most, once torch is loaded and what a GPU's first use costs is paid."""
+
+INSTEAD = "The recorded peaks are there: brrr.roofline.peaks.recorded_peaks('h200'); or calibrate the CPU: device='cpu'"
 
 
 @extras("calibrate")
@@ -45,9 +48,9 @@ def calibrate(
 
     Parameters
     ----------
-    device : {"cuda", "rocm", "mps", "xpu", "cpu"}, optional
-        torch's current GPU, or the CPU. By default the GPU if there is one. Without CUDA its rates are those of torch's
-        operators by the host's clock, and kernels' starts are assumed.
+    device : str, optional
+        A kind of device, as `measure` takes it: torch's current GPU, or the CPU. By default the GPU if there is one.
+        Without CUDA its rates are those of torch's operators by the host's clock, and kernels' starts are assumed.
     budget_s : float
         The limit in seconds, at least 1. What does not fit is left out, and the result's `notes` say so.
     quick : bool
@@ -76,16 +79,9 @@ def calibrate(
 
     if isinstance(budget_s, bool) or not isinstance(budget_s, int | float) or not 1 <= budget_s < float("inf"):
         raise ArgumentError("calibrate", "budget_s", budget_s, "a number of seconds, at least 1")
-    chosen = _chosen(device)
+    chosen = processor_for("calibrate", device, INSTEAD)
     seconds = min(budget_s, QUICK_S.get(chosen, QUICK_GPU_S)) if quick else float(budget_s)
     return measured_peaks(chosen, seconds, quick=quick, progress=progress or (lambda part: None))
-
-
-def _chosen(device: str | None) -> Processor:
-    from brrr.gpu.device import processor_for
-
-    there = "The recorded peaks are there instead: brrr.roofline.peaks.recorded_peaks('h200')"
-    return processor_for("calibrate", device, f"{there}; or calibrate the CPU: device='cpu'")
 
 
 def measured_peaks(device: Processor, budget_s: float, *, quick: bool, progress: Callable[[str], None]) -> Peaks:
