@@ -31,7 +31,7 @@ def main(argv: Sequence[str]) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="brrr calibrate", description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--device", choices=("cuda", "cpu"), help="what to measure (default: the GPU if there is one)")
+    parser.add_argument("--device", metavar="KIND", help="cpu, cuda, mps, … (default: the GPU if there is one)")
     parser.add_argument("--out", type=Path, metavar="DIR", help="folder of the recordings; the device's lies inside it")
     parser.add_argument("--seconds", type=float, default=100.0, help="take no longer than so many (default: 100)")
     parser.add_argument("--quick", action="store_true", help="a few sizes in a few seconds: to try it")

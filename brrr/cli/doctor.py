@@ -15,8 +15,9 @@ from typing import Protocol
 
 from brrr.cli import inventory
 from brrr.cli.inventory import Facts, Row
+from brrr.cli.report import report
 from brrr.core import units
-from brrr.gpu import device
+from brrr.gpu import CUDA, device, gpu_here, is_gpu
 
 _MARK = {"found": "yes", "missing": "no", "problem": "PROBLEM"}
 
@@ -37,6 +38,7 @@ class Report:
     """The doctor's answer; printed, or shown as a table in a notebook."""
 
     cuda: bool
+    accelerator: str | None
     rows: tuple[Row, ...]
     added: tuple[Addition, ...]
     advice: Advice
@@ -74,17 +76,20 @@ def doctor() -> Report:
     Returns
     -------
     Report
-        A table; `cuda` says whether a GPU works here. With the course installed it also lists which lessons run live.
+        A table; `accelerator` is the kind of GPU that works here, `cuda` whether it is one of CUDA. With the course
+        installed it also lists which lessons run live.
     """
     facts = inventory.gather()
     rows = inventory.rows(facts)
     fine = {row.what: row for row in rows}
-    added = tuple(_added(lambda what: fine[what].status == "found"))
+    works = {row.what for row in rows if row.status == "found"}
+    added = tuple(_added(works.__contains__))
     try:
         more = advise(facts, fine)
     except Exception as error:
         more = Advice(None, f"No advice: {error}")
-    return Report(facts.cuda_problem is None, rows, added, more)
+    cuda = facts.cuda_problem is None
+    return Report(cuda, CUDA if cuda else gpu_here() if "accelerator" in works else None, rows, added, more)
 
 
 def _added(have: Callable[[str], bool]) -> Iterator[Addition]:
@@ -107,14 +112,17 @@ class Broken:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """`brrr doctor [--require cuda] [--json]`: print the report; exit status 1 if what is required is missing."""
+    """`brrr doctor [--require KIND] [--json] [--report]`: print what is here; status 1 if what is required is not."""
     parser = argparse.ArgumentParser(prog="brrr doctor", description="What is here, and what would enable more.")
-    parser.add_argument("--require", choices=["cuda"], help="exit with 1 unless this works")
+    parser.add_argument("--require", metavar="KIND", help="exit with 1 unless such a GPU works: cuda, mps, …")
     parser.add_argument("--json", action="store_true", help="print for a program instead of a person")
+    parser.add_argument("--report", action="store_true", help="measure a few calls too, and print JSON to send to us")
     options = parser.parse_args(argv)
     answer = doctor()
-    print(answer.as_json() if options.json else answer)
-    return 1 if options.require == "cuda" and not answer.cuda else 0
+    if options.require and not is_gpu(options.require):  # once torch is loaded, which knows a vendor's own
+        parser.error(f"--require is {options.require!r}; expected {device.accelerators()}, or a vendor's own")
+    print(report(answer.rows) if options.report else answer.as_json() if options.json else answer)
+    return 0 if options.require in (None, answer.accelerator) else 1
 
 
 def _advice_line(more: Advice) -> str:
@@ -124,6 +132,7 @@ def _advice_line(more: Advice) -> str:
 # ---------------------------------------------------------------------------------------------------------------------
 # The one command that would enable more of the course on this machine.
 
+ELSEWHERE = "Timed by the host's clock. Nobody ran brrr on one yet: please send what `brrr doctor --report` prints."
 _DRIVERS = "https://www.nvidia.com/drivers"
 _TURING = (7, 5)  # torch's builds for CUDA 13 have no code for older GPUs; those for CUDA 12.6 have
 
@@ -147,6 +156,8 @@ def advise(facts: Facts, rows: Mapping[str, Row]) -> Advice:
     """The step that enables most, first things first: torch, driver, torch's CUDA, then the libraries."""
     if rows["torch"].status != "found":
         return Advice(f"{_pip()} install --upgrade torch", "torch, so that anything runs live")
+    if "accelerator" in rows:
+        return Advice(None, ELSEWHERE)
     if not facts.gpu_seen:
         return _without_gpu(rows)
     if facts.cuda_problem is not None:

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from types import ModuleType, NoneType
 from typing import Literal, TypeVar
 
-from brrr.gpu import device, probe
-from brrr.gpu import probe as clocks
+from brrr.gpu import CUDA, UNTRUSTED_EVENTS, device, gpu_here, is_cuda, probe
+from brrr.timing.activity import sees
 
 Status = Literal["found", "missing", "problem"]
 OLDEST_PYTHON = (3, 11)
@@ -84,6 +84,8 @@ def rows(facts: Facts) -> tuple[Row, ...]:
         ("NVML", "clocks and power caps beside each time", lambda: ("found", probe.package_version("nvidia-ml-py"))),
         ("C compiler", "torch.compile on the CPU, Triton", _compiler),
     ]
+    if (kind := _asked(gpu_here)[0]) and not is_cuda(kind):  # elsewhere there is no such row
+        checks.append(("accelerator", "live measurements by the host's clock", lambda: _accelerator(kind)))
     with ThreadPoolExecutor(4) as pool:  # nvcc and the compiler are programs: let them start side by side
         return tuple(pool.map(lambda check: _row(*check), checks))
 
@@ -115,7 +117,7 @@ def _torch_row(facts: Facts) -> tuple[Status, str]:
 
 def _gpu(facts: Facts) -> tuple[Status, str]:
     if facts.torch is not None and facts.cuda_problem is None:
-        this = device.this_device("cuda")
+        this = device.this_device(CUDA)
         capability = ".".join(map(str, this.compute_capability or ()))
         peaks = "datasheet known" if this.hardware else "no datasheet here for it"
         return "found", f"{this.name}, compute capability {capability}, {peaks}"
@@ -125,7 +127,7 @@ def _gpu(facts: Facts) -> tuple[Status, str]:
 
 
 def _driver(facts: Facts) -> tuple[Status, str]:
-    version = clocks.driver_version() or next((driver for _, driver in facts.gpus), None)
+    version = probe.driver_version() or next((driver for _, driver in facts.gpus), None)
     runs = ".".join(map(str, facts.driver_cuda or ())) or "unknown"
     if facts.torch is not None and facts.cuda_problem is not None:
         old = device.too_old_driver(facts.torch)
@@ -140,6 +142,13 @@ def _cuda(facts: Facts) -> tuple[Status, str]:
     if facts.cuda_problem is None:
         return "found", "works: a first addition on the GPU is right"
     return "problem" if facts.gpu_seen else "missing", facts.cuda_problem
+
+
+def _accelerator(kind: str) -> tuple[Status, str]:
+    if problem := device.accelerator_problem(kind):
+        return "problem", f"{kind}: {problem}"
+    told = "not trusted" if kind in UNTRUSTED_EVENTS else "untried", "sees it" if sees(kind) else "does not see it"
+    return "found", f"{device.this_device(kind).name}: a first addition is right, events {told[0]}, profiler {told[1]}"
 
 
 def _pycuda(facts: Facts) -> tuple[Status, str]:

@@ -49,7 +49,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="brrr time", description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("statement", help="what is measured; several lines or statements are fine")
     parser.add_argument("--setup", default="", help="what is run before, unmeasured")
-    parser.add_argument("--device", choices=("cuda", "cpu"), help="default: the GPU if torch uses one")
+    parser.add_argument("--device", metavar="KIND", help="cpu, cuda, mps, … (default: the GPU if torch uses one)")
     parser.add_argument("--cold", action="store_true", help="with empty caches (on a GPU)")
     parser.add_argument("--budget", type=float, default=0.2, metavar="S", help="how long to measure (default: 0.2 s)")
     parser.add_argument("-v", "--verbose", action="store_true", help="all times, and the operators")

@@ -35,10 +35,10 @@ class BrrrMagics(Magics):
     def brrr(self, line: str = "", cell: str | None = None, local_ns: Any = None) -> Timed | None:
         """Time a statement, or a cell, on the CPU and on a GPU alike.
 
-        %brrr [-p DIGITS] [-q] [-o] [-v] [--cold] [--budget SECONDS] [--device cuda|cpu] statement
+        %brrr [-p DIGITS] [-q] [-o] [-v] [--cold] [--budget SECONDS] [--device KIND] statement
 
         -p: digits shown. -q: print nothing. -o: return the result. -v: all times, and the operators. --cold: with
-        empty caches. --budget: how long to measure (0.2 s). --device: what to measure, else the GPU if torch uses one.
+        empty caches. --budget: how long to measure (0.2 s). --device: its kind, else the GPU if torch uses one.
         """
         wanted = "n:r:tcp:qov", "cold", "budget=", "device="
         given, rest = self.parse_options(line, *wanted, posix=False, strict=False, preserve_non_opts=True)

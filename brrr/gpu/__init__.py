@@ -22,7 +22,7 @@ KNOWN = (CUDA, ROCM, "xpu", "mps", "mtia", "hpu")
 """Kinds that torch has by itself; a vendor's own back end names one more."""
 
 UNTRUSTED_EVENTS = ("mps",)
-"""Where the device's events were seen out of order (pytorch#193578 and #196395): the host's clock alone is believed."""
+"""Whose events may hang when they are asked, or lie out of order (pytorch#193578, #196395): the host's clock tells."""
 
 
 def is_gpu(device: object) -> bool:

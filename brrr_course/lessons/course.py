@@ -17,6 +17,9 @@ from brrr_course.nouns.places import COURSE, share
 ROAD = ("00", "01", "02", "03", "04", "05", "07", "10", "12", "11")
 """The main road, by the lessons' numbers. Every other lesson is a side road, and says from which one it `leaves`."""
 
+ELSEWHERE = ("00", "01", "02", "03", "04", "05", "07", "10", "11")
+"""Those that an accelerator without CUDA runs live, too: by torch's own operators and the host's clock."""
+
 State = Literal["live", "partly live", "replayed", "problem"]
 
 _USUAL_NEEDS = ("cuda",)  # of a notebook that does not say what its figures need to be measured live
@@ -100,6 +103,8 @@ def _lesson(path: Path, have: Callable[[str], bool]) -> Lesson:
         return Lesson(name, "replayed", "recorded figures; nothing runs without torch")
     if "CUDA" not in missing:
         return Lesson(name, "partly live", f"recorded figures where {', '.join(missing)} would be needed")
+    if have("accelerator") and name.partition("_")[0] in ELSEWHERE:
+        return Lesson(name, "partly live", "by the host's clock, on this accelerator; recorded where CUDA is needed")
     if not own.get("cpu", True):
         return Lesson(name, "replayed", "recorded figures; a CPU runs none of its experiments")
     what = "two processes on the CPU" if "two_gpus" in needs else "what runs on a CPU"

@@ -240,6 +240,48 @@ def test_every_check_may_fail(machine: Machine, monkeypatch: pytest.MonkeyPatch)
 
 
 # ----------------------------------------------------------------------------------------------------------------------
+# An accelerator without CUDA
+
+
+def with_accelerator(machine: Machine, kind: str, problem: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    without_gpu(machine)
+    for module in (inventory, doctor):
+        monkeypatch.setattr(module, "gpu_here", lambda: kind)
+    monkeypatch.setattr(device, "accelerator_problem", lambda kind: problem)
+    monkeypatch.setattr(inventory, "sees", lambda kind: kind == "xpu")
+    monkeypatch.setattr(device, "this_device", lambda kind: device.Device(kind, f"A GPU ({kind.upper()})", kind))
+
+
+@pytest.mark.parametrize(
+    ("kind", "events", "profiler"), [("mps", "not trusted", "does not see it"), ("xpu", "untried", "sees it")]
+)
+@pytest.mark.parametrize("problem", [None, "a first addition on it fails: out of resources"])
+def test_it_has_a_row_and_is_no_reason_to_look_for_another(
+    kind: str, events: str, profiler: str, problem: str | None, machine: Machine, monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    with_accelerator(machine, kind, problem, monkeypatch)
+    report = doctor.doctor()
+    assert [row.what for row in report.rows] == [*WHATS, "accelerator"]
+    row = report.rows[-1]
+    fine = f"A GPU ({kind.upper()}): a first addition is right, events {events}, profiler {profiler}"
+    assert (row.status, row.seen) == (("problem", f"{kind}: {problem}") if problem else ("found", fine))
+    assert report.accelerator == (None if problem else kind) and not report.cuda
+    assert report.advice.command is None and "NVIDIA" not in report.advice.why
+    assert "Nobody ran" in report.advice.why and "`brrr doctor --report`" in report.advice.why
+    wanted = {kind: int(problem is not None), "cuda": 1, "rocm": 1}
+    assert {each: doctor.main(["--require", each, "--json"]) for each in wanted} == wanted
+    answers = capsys.readouterr().out.split("\n{")
+    assert len(answers) == len(wanted) and json.loads(answers[0])["accelerator"] == report.accelerator
+
+
+def test_a_kind_that_nobody_knows_is_refused(machine: Machine, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        doctor.main(["--require", "tpu"])
+    assert ended.value.code == 2 and device.accelerators() in capsys.readouterr().err
+
+
+# ----------------------------------------------------------------------------------------------------------------------
 # Lessons
 
 
@@ -279,6 +321,18 @@ def test_without_a_gpu_a_line_says_what_a_cpu_adds(tmp_path: Path) -> None:
         f"Partly live: {many}; 14_two_gpus ({recorded} two processes on the CPU).",
         "Replayed from recordings: 10_diagnose (recorded figures; a CPU runs none of its experiments).",
     ]
+
+
+def test_an_accelerator_without_cuda_runs_some_lessons_live(tmp_path: Path) -> None:
+    notebook(tmp_path, "05_fusion", ["cuda", "triton"])
+    notebook(tmp_path, "10_diagnose", ["cuda"], cpu=False)
+    notebook(tmp_path, "10b_memory_swap", ["cuda"], cpu=False)
+    lines = course.Lessons(course.lessons(tmp_path, {"torch", "accelerator"}.__contains__)).lines()
+    assert [line.partition(" (")[0] for line in lines] == [
+        "Partly live: 05_fusion, 10_diagnose", "Replayed from recordings: 10b_memory_swap",
+    ]  # fmt: skip
+    there = {path.stem.partition("_")[0] for path in files.share("notebooks").glob("*.ipynb")}
+    assert {*course.ELSEWHERE} <= there
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"metadata": 3}', '{"metadata": {"brrr": {"needs": ["gpu"]}}}'])
