@@ -27,7 +27,7 @@ from brrr.diagnosis.interruptions import REGION, Interruption, compilations, com
 from brrr.diagnosis.lineage import at_once
 from brrr.diagnosis.snapshot import found_in, kept_as_it_was
 from brrr.diagnosis.waited import waited
-from brrr.gpu import gpu_in_use, is_gpu, synchronize
+from brrr.gpu import gpu_here, is_gpu, synchronize
 from brrr.gpu.device import processor_for
 from brrr.timing import measure
 from brrr.timing.activity import sees
@@ -96,7 +96,7 @@ def device_of(step: Callable[[], Any], around: tuple[Any, ...]) -> str:
     """Where a step works: on the GPU if there is one, unless all tensors lie on the CPU and none is made on the GPU."""
     found = found_in(around)
     held = [*found.tensors, *(each for root in found.roots for each in (*root.parameters(), *root.buffers()))]
-    if not gpu_in_use():
+    if gpu_here() is None:
         return "cpu"
     if held and not any(is_gpu(each.device) for each in held):
         before = _made_on_gpu()

@@ -80,11 +80,6 @@ def gpu_here() -> Processor | None:
     return None if found is None else kind_of(found)
 
 
-def gpu_in_use() -> bool:
-    """Whether this process has loaded torch, and torch has an accelerator."""
-    return gpu_here() is not None
-
-
 def synchronize() -> None:
     """Wait until the current accelerator has done all that it was given."""
     import torch

@@ -202,10 +202,8 @@ def first_line(error: object) -> str:
 
 def _gpu(kind: str) -> Device:
     if problem := accelerator_problem(kind):
-        raise UnavailableError(
-            f"this_device: kind is {kind!r}, but {problem}. "
-            "What was recorded needs no GPU; `python -m brrr doctor` names what would help."
-        )
+        hint = "What was recorded needs no GPU; `python -m brrr doctor` names what would help."
+        raise UnavailableError(f"this_device: kind is {kind!r}, but {problem}. {hint}")
     return _cuda_device() if is_cuda(kind) else _accelerator(kind)
 
 

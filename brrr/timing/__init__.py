@@ -15,7 +15,7 @@ from typing import Any
 from brrr.core.callables import require_callable
 from brrr.core.errors import ArgumentError
 from brrr.core.measurement import Cache, Measurement
-from brrr.gpu import gpu_in_use, is_cpu, is_cuda
+from brrr.gpu import gpu_here, is_cpu, is_cuda
 from brrr.timing.cpu_queue import CpuQueue, Place
 from brrr.timing.plan import Plan
 from brrr.timing.sampler import Sampler
@@ -177,7 +177,7 @@ def _refuse_arguments(call: str, fn: Callable[..., Any]) -> None:
 def _placed(call: str, device: Any) -> Place:
     if isinstance(device, CpuQueue):
         return device
-    if is_cpu(device) or (device is None and not gpu_in_use()):
+    if is_cpu(device) or (device is None and gpu_here() is None):
         return "cpu"
     from brrr.gpu.device import processor_for
 

@@ -355,7 +355,7 @@ def test_a_step_is_diagnosed_where_it_works(
     def step(*_: torch.Tensor) -> None:
         made[0] += makes
 
-    monkeypatch.setattr(live, "gpu_in_use", lambda: gpu)
+    monkeypatch.setattr(live, "gpu_here", lambda: "cuda" if gpu else None)
     monkeypatch.setattr(live, "processor_for", lambda *_: "cuda")
     monkeypatch.setattr(live, "_made_on_gpu", lambda: made[0])
     assert live.device_of(step, (x,) if tensors else ()) == where
