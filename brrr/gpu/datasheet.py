@@ -2,6 +2,7 @@
 
 import difflib
 import functools
+import os
 import re
 import tomllib
 from collections.abc import Mapping
@@ -13,6 +14,7 @@ from brrr.core.errors import ArgumentError, BrrrError
 from brrr.core.files import share, typed
 
 DTYPES = ("fp64", "fp32", "tf32", "fp16", "bf16", "fp8", "int8")
+BRANDS = re.compile("^(?:nvidia|geforce|tesla|amd|instinct|radeon|intel|apple|rtx|gtx|arc)+")
 UNITS = ("cuda cores", "tensor cores", "shader cores", "matrix cores", "cpu cores")
 
 
@@ -175,14 +177,19 @@ def hardware_names() -> tuple[str, ...]:
 
 @functools.cache
 def datasheets() -> Mapping[str, Hardware]:
-    """All datasheets of the course by short name."""
-    return read_datasheets(share("data") / "hardware.toml")
+    """All datasheets by short name: those of your own file, which BRRR_HARDWARE names, before those that come along."""
+    own = os.environ.get("BRRR_HARDWARE")
+    mine, theirs = read_datasheets(Path(own)) if own else {}, read_datasheets(share("data") / "hardware.toml")
+    return {**mine, **{key: each for key, each in theirs.items() if key not in mine}}
 
 
 def normal(name: str) -> str:
-    """A device's name without the brand words and separators that drivers write in different ways."""
-    words = name.lower().replace("-", " ").split()
-    return "".join(word for word in words if word not in ("nvidia", "geforce", "tesla"))
+    """A device's name without the makers' words before it, and the separators that drivers write in different ways.
+
+    >>> normal("NVIDIA GeForce RTX 4090"), normal("apple-m2")
+    ('4090', 'm2')
+    """
+    return BRANDS.sub("", "".join(name.lower().replace("-", " ").split()))
 
 
 # ---------------------------------------------------------------------------------------------------------------------

@@ -17,7 +17,7 @@ from brrr.roofline.device_model import REFERENCE_CALL, DeviceModel, Where, model
 from brrr.roofline.figures import UNCACHED, WHOLE, host_class, of_training, python_s
 from brrr.roofline.lowering import LAYERS, as_on_gpu, fused, in_tf32, is_special, operations
 from brrr.roofline.peaks import DTYPES, short
-from brrr.roofline.prediction import How, Prediction, bound_of
+from brrr.roofline.prediction import How, Prediction, Predictions, bound_of
 from brrr.roofline.recurrent import CALLS, is_call, is_launch, lowered, recurrent_time
 from brrr.roofline.terms import INTERPOLATED, MATRIX_DTYPES, OperatorTime
 
@@ -213,9 +213,11 @@ def predict(
 ) -> Prediction: ...  # fmt: skip
 @overload
 def predict(fn_or_cost: list[Any], *, device: Where = None, **how: Any) -> list[Prediction]: ...
+@overload
+def predict(fn_or_cost: Any, *args: Any, device: list[Any], **kwargs: Any) -> Predictions: ...
 @extras("predict")
 def predict(
-    fn_or_cost: Any, *args: Any, device: Where = None, how: How = "eager", calls: int = 100, backward: bool = False,
+    fn_or_cost: Any, *args: Any, device: Any = None, how: How = "eager", calls: int = 100, backward: bool = False,
     cold: bool = False, tf32: bool | None = None, dtype: str = "float32", **kwargs: Any,
 ) -> Prediction | list[Prediction]:  # fmt: skip
     """Predict how long a piece of work should take on a device, and what limits it.
@@ -236,11 +238,11 @@ def predict(
     *args, **kwargs
         The callable's arguments: tensors, descriptions (`brrr.array`), and anything else. If it itself takes a keyword
         of `predict`, bind it with ``functools.partial``.
-    device : str, Peaks or Hardware, optional
+    device : str, Peaks or Hardware, or a list of them, optional
         "h200" (the peaks recorded for it, else its datasheet), "datasheet:a100" (any device of
         `brrr.gpu.datasheet.hardware_names()`), or what `calibrate` returned. "cuda", "mps", … mean this
         machine's GPU; "cpu" its CPU if it was calibrated, else the one that was recorded. By default this machine if it
-        was calibrated, else the H200. The prediction says whose figures it uses.
+        was calibrated, else the H200. The prediction says whose figures it uses. Of several you get a table.
     how : {"eager", "graph", "compiled"}
         Operator by operator, replayed as a CUDA graph, or fused by torch.compile.
     calls : int
@@ -258,7 +260,7 @@ def predict(
 
     Returns
     -------
-    Prediction, or a list of them for a list
+    Prediction, or a list of them for a list, which of several devices prints as a table
         Times in seconds, named as in a `Measurement`, what limits them, and the figures that they rest on.
 
     Raises
@@ -278,6 +280,11 @@ def predict(
     make it 1.3 times as fast, else as under-filled if its bytes and FLOP take less than half of its time.
     docs/predictor.md says how far the times are off.
     """
+    if isinstance(device, list):
+        if isinstance(fn_or_cost, list) or not device:
+            raise ArgumentError("predict", "device", device, "one device for a list of work, or some for one piece")
+        told = {"how": how, "calls": calls, "backward": backward, "cold": cold, "tf32": tf32, "dtype": dtype, **kwargs}
+        return Predictions(predict(fn_or_cost, *args, device=each, **told) for each in device)
     _check(how, calls, dtype)
     model = model_of(device)
     if how == "graph" and not model.is_gpu:

@@ -141,6 +141,19 @@ class Prediction(Carded):
         return Card(said, lines, shares, f"PREDICTED · {where}", [*seen, rows, *basis], self.bound)
 
 
+class Predictions(list[Prediction]):
+    """The same work on several devices: a list that prints as one table."""
+
+    def __repr__(self) -> str:
+        rows = [("device", "a call", "on the device", "what limits it", "peaks")]
+        for each in self:
+            device = "" if each.busy_s is None else units.seconds(each.busy_s, 2)
+            time = units.seconds(each.period_s, 2) if each.bounded else "not known"
+            time = f"at least {time}" if each.unknown and each.bounded else time
+            rows.append((each.device, time, device * each.bounded, _BOUND[each.bound][0], " and ".join(each.kinds)))
+        return "\n".join(["PREDICTED", *units.table(rows), *(each.too_large for each in self if each.too_large)])
+
+
 def _said(found: Prediction) -> tuple[str, str, list[str]]:
     """The time and the bound, where they hold, and what is not in them."""
     time, limit = units.seconds(found.period_s, 2), _BOUND[found.bound][0]

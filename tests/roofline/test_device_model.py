@@ -1,13 +1,16 @@
 """What a device model is asked by others: one stream, one operator by itself, and what is known of this machine."""
 
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 from rooflines import cpu, gpu, pointwise, product
 
+from brrr.core.errors import ArgumentError
+from brrr.core.files import share
 from brrr.core.measurement import Processor
 from brrr.counting.cost import Cost, OperatorCost
-from brrr.gpu.datasheet import hardware
+from brrr.gpu.datasheet import datasheets, find_hardware, hardware, hardware_names
 from brrr.roofline import device_model
 from brrr.roofline.corrections import kernel_time, operator_time
 from brrr.roofline.device_model import NOT_THIS_ONE, OTHER_CPU, Where, known_here, model_of, peaks_here
@@ -75,3 +78,32 @@ def test_another_machine_s_cpu_is_said_to_be_one_and_this_machine_s_own_is_not(
         assert (OTHER_CPU in notes) is bool(here)
     for named in ("h200", "datasheet:a100"):
         assert not {*model_of(named).notes} & {*NOT_THIS_ONE}
+
+
+def test_several_devices_make_one_table() -> None:
+    work = Cost(flop=2**40, bytes=2**30)
+    found = predict(work, device=["4090", "datasheet:t4", hardware("l4")])
+    lines = str(found).splitlines()
+    assert [each.device for each in found] == ["NVIDIA GeForce RTX 4090", "NVIDIA T4", "NVIDIA L4"]
+    assert lines[0] == "PREDICTED" and all(each.device in line for each, line in zip(found, lines[2:], strict=True))
+    assert found[1].period_s == predict(work, device="datasheet:t4").period_s
+    for several, devices in ((work, []), ([work], ["t4"])):
+        with pytest.raises(ArgumentError, match="predict: device is"):
+            predict(several, device=devices)
+    with pytest.raises(ArgumentError, match="Nearest: rtx-4090"):
+        predict(work, device=["t4", "4091"])
+
+
+def test_a_datasheet_of_one_s_own_comes_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    theirs = (share("data") / "hardware.toml").read_text("utf-8")
+    table = theirs[theirs.index("[t4]") : theirs.index("[a100]")]
+    (own := tmp_path / "own.toml").write_text(table.replace("[t4", "[mine").replace("T4", "My Own"), "utf-8")
+    monkeypatch.setenv("BRRR_HARDWARE", str(own))
+    for each in (datasheets, find_hardware):
+        each.cache_clear()
+    try:
+        assert predict(Cost(flop=1.0, bytes=2**30), device="my own").device == "NVIDIA My Own"
+        assert hardware_names()[0] == "mine" and "t4" in hardware_names()
+    finally:
+        for each in (datasheets, find_hardware):
+            each.cache_clear()
