@@ -6,6 +6,7 @@ from itertools import groupby
 
 from brrr.core import units
 from brrr.core.cards import Card, Carded
+from brrr.counting.by_module import ByModule, by_module
 
 ITEMSIZE = {
     "float64": 8, "float32": 4, "bfloat16": 2, "float16": 2, "float8_e4m3fn": 1, "float8_e5m2": 1,
@@ -77,7 +78,7 @@ class OperatorCost:
     None where no formula is known. `shapes` are those of the tensors it takes, of those it makes where it takes none.
     `backward`: whether autograd called it for a gradient. `recent`: of how many of its bytes it is known how many bytes
     were touched since they were, in pairs; all others the work touches for the first time. None where that was not
-    counted. Two calls that differ in nothing else are equal.
+    counted. `module`: in which module it ran, "" for none. Two calls that differ in nothing else are equal.
     """
 
     name: str
@@ -91,6 +92,7 @@ class OperatorCost:
     form: Form = Form()
     backward: bool = field(default=False, compare=False)
     recent: Recent = field(default=None, compare=False)
+    module: str = field(default="", compare=False)
 
     @property
     def bytes(self) -> float:
@@ -160,6 +162,19 @@ class Cost(Carded):
     def matmuls(self) -> tuple[Matmul, ...]:
         """All matrix multiplications, in order."""
         return tuple(product for each in self.operators for product in each.matmuls)
+
+    def by_module(self) -> ByModule:
+        """FLOP and bytes of each module, as a tree; bytes are those of each operator by itself.
+
+        >>> import torch, brrr
+        >>> brrr.cost(torch.nn.Sequential(torch.nn.Linear(8, 4), torch.nn.ReLU()), brrr.array((2, 8))).by_module()
+        module        FLOP      share   bytes
+        (all)         144 FLOP  100 %   304 B
+          Sequential  144 FLOP  100 %   304 B
+            0         136 FLOP  94.4 %  240 B
+            1         8 FLOP    5.56 %  64 B
+        """
+        return by_module(self.operators)
 
     def _card(self) -> Card:
         once, eager, touched = map(units.nbytes, (self.bytes, self.eager_bytes, self.working_set_bytes))

@@ -20,6 +20,7 @@ from brrr.core.errors import TraceError
 from brrr.counting.call import Call, call_of, form_of
 from brrr.counting.conventions import counted, dtype_of
 from brrr.counting.cost import Cost, OperatorCost
+from brrr.counting.modules import Modules
 from brrr.counting.parts import DESCRIBED, PARTS
 from brrr.counting.traffic import Access, CallTraffic, amount, covered_by, is_view, region_of, storage_key, traffic_of
 from brrr.gpu import is_cpu, is_gpu
@@ -56,6 +57,7 @@ class CostMode(TorchDispatchMode):
         self.lines = Lines()
         self._resident = resident
         self._ledger = Ledger()
+        self._modules = Modules()
 
     def cost(self, *results: Any) -> Cost:
         """The cost of what ran so far.
@@ -128,7 +130,7 @@ class CostMode(TorchDispatchMode):
         read, written = amount(traffic.reads) + traffic.again_bytes, amount(traffic.writes)
         shapes = tuple(tuple(tensor.shape) for tensor in taken or call.outputs)
         recent = self._ledger.recent(traffic)
-        about = dtype_of(call), shapes, kind, matmuls, form_of(call, kind), for_gradient(), recent
+        about = dtype_of(call), shapes, kind, matmuls, form_of(call, kind), for_gradient(), recent, self._modules.now()
         self.operators.append(OperatorCost(call.full_name, flop, read, written, *about))
 
 

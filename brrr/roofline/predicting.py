@@ -298,7 +298,8 @@ def predict(
         kernels = lowered(_in_precision(_kernels(work, own, how, dtype), own, tf32), own, events=how != "graph")
         apart = UNCACHED if cold else work.working_set_bytes
         times = operator_times(kernels, own, how, apart, work.gradients, work.lines)
-        return _prediction(work, times, _seeds(kernels, own) if how == "graph" else (), own, how, calls)
+        found = _prediction(work, times, _seeds(kernels, own) if how == "graph" else (), own, how, calls)
+        return replace(found, kernels=tuple(kernels))
 
     if not isinstance(fn_or_cost, list):
         return one(fn_or_cost, *args, **kwargs)

@@ -6,12 +6,13 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
-from typing import Literal
+from typing import Any, Literal
 
 from brrr.core import units
 from brrr.core.cards import Card, Carded
 from brrr.core.measurement import FIELDS
-from brrr.counting.cost import Cost
+from brrr.counting.by_module import ByModule, by_module
+from brrr.counting.cost import Cost, OperatorCost
 from brrr.roofline.device_model import NOT_THIS_ONE, Used
 from brrr.roofline.terms import KERNELS, OperatorTime
 
@@ -76,6 +77,8 @@ class Prediction(Carded):
         whether they say anything, and only then it prints "at least" and a time.
     too_large : str
         How much memory the work takes, if the device has less.
+    kernels : tuple of OperatorCost
+        What the last of `operators` are the times of.
     """
 
     device: str
@@ -95,6 +98,7 @@ class Prediction(Carded):
     notes: tuple[str, ...] = ()
     unknown: tuple[str, ...] = field(default=())
     too_large: str = ""
+    kernels: tuple[OperatorCost, ...] = field(default=(), repr=False)
 
     @property
     def kinds(self) -> tuple[str, ...]:
@@ -110,6 +114,15 @@ class Prediction(Carded):
     def compute_s(self) -> float:
         """The seconds that all the arithmetic takes."""
         return sum(each.compute_s for each in self.operators)
+
+    def by_module(self, diagnosis: Any = None) -> ByModule:
+        """The work by module, with the predicted time of each, and with what a diagnosis of the same work measured.
+
+        Times are those of the operators' own work on the device; the host's on a CPU.
+        """
+        times = [each.device_s or (0.0 if self.busy_s is not None else each.host_s) for each in self.operators]
+        measured = diagnosis and {each.name: each.time_s / diagnosis.steps for each in diagnosis.modules}
+        return by_module(self.kernels, times[len(times) - len(self.kernels) :], measured)
 
     @property
     def bounded(self) -> bool:

@@ -1,0 +1,42 @@
+"""Which module an operator runs in."""
+
+import sys
+from types import FrameType
+from typing import Any
+
+import torch
+from torch import nn
+
+_CALL = nn.Module._call_impl.__code__
+
+
+class Modules:
+    """Names the innermost module of the operator that runs now, by the calls that are under way.
+
+    In a backward pass it is that of the operator whose gradient is computed: autograd's node has its number. No hook
+    is set, for what a hook runs would count as the program's own.
+    """
+
+    def __init__(self) -> None:
+        self._names: dict[int, tuple[nn.Module, dict[int, str]]] = {}
+        self._of_node: dict[int, str] = {}
+
+    def now(self) -> str:
+        """Its name behind that of the outermost one's class, such as "Net.layers.0"; "" where none is called."""
+        node: Any = torch._C._current_autograd_node()
+        if node is not None:
+            return self._of_node.get(node._sequence_nr(), "")
+        frame: FrameType | None = sys._getframe()
+        called = list[nn.Module]()
+        while frame is not None:
+            if frame.f_code is _CALL:
+                called.append(frame.f_locals["self"])
+            frame = frame.f_back
+        name = self._named(called[-1], called[0]) if called else ""
+        self._of_node[torch._C._autograd._get_sequence_nr() - 1] = name
+        return name
+
+    def _named(self, outer: nn.Module, inner: nn.Module) -> str:
+        if id(outer) not in self._names:
+            self._names[id(outer)] = outer, {id(each): f".{name}" * bool(name) for name, each in outer.named_modules()}
+        return type(outer).__name__ + self._names[id(outer)][1].get(id(inner), f".{type(inner).__name__}")
