@@ -12,7 +12,6 @@ ROOT = Path(__file__).resolve().parents[1]
 DEVICES = {"cuda", "cpu", "cpu-queue"}
 WORDS = {
     "options.require == 'cuda'",  # of the command line
-    "name in ('cuda', 'cpu')",  # a source's name, as a reader types it
     "variant.implementation in ('cpu', 'gpu', 'queue')",  # a variant's name, where it is called so
     "variant.implementation not in ('gpu', 'cpu')",
 }

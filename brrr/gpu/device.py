@@ -71,8 +71,10 @@ def this_device(kind: str = "cuda") -> Device:
     `kind` is "cpu", "cpu-queue" or an accelerator's, such as "cuda" or "mps". The CPU is described without loading
     torch. Raises UnavailableError, with the reason, where the accelerator does not work.
     """
-    if is_gpu(kind):
-        return _cuda_device() if is_cuda(kind) else _accelerator(kind)
+    if is_cuda(kind):
+        return _cuda_device()
+    if is_gpu(kind) or not (is_cpu(kind) or is_queue(kind)) and kind == default_device_kind():  # a vendor's, now loaded
+        return _accelerator(kind)
     if not is_cpu(kind) and not is_queue(kind):
         raise ArgumentError("this_device", "kind", kind, f'{accelerators()}, "cpu" or "cpu-queue"')
     return Device(

@@ -20,7 +20,6 @@ from typing import Any
 
 from brrr.core.errors import BrrrError
 from brrr.core.private import keep_compiled_code_private
-from brrr.gpu import tensors_on
 
 CORES = "BRRR_CLASS_CORES"
 """The environment variable with this worker's share of the CPU, as `2,3`: workers side by side share no core."""
@@ -68,7 +67,7 @@ def _listen(asked: queue.Queue[str]) -> None:
 def _hello(kind: str) -> dict[str, Any]:
     from brrr_course.sources.recording import collect_environment
 
-    machine, run = collect_environment(tensors_on(kind))
+    machine, run = collect_environment(kind)
     return {"machine": {**asdict(machine), "runs": ()}, "run": asdict(run)}
 
 

@@ -123,12 +123,14 @@ EXPERIMENT = Experiment(
         Axis("head", (64, 128), label="width of a head", quick=(128,), noun="head width"),
     ),
     variants=(
-        Variant("naive", "three steps", "cuda"),
-        Variant("compile", "torch.compile of the three steps", "cuda", prepare_s=COMPILE_S, shown=False),
-        Variant("compile-known", "torch.compile, spelled as in textbooks", "cuda", prepare_s=COMPILE_S, shown=False),
-        Variant("efficient", "SDPA, memory-efficient", "cuda"),
-        Variant("flash", "SDPA, flash", "cuda"),
-        Variant("cudnn", "SDPA, cuDNN", "cuda", prepare_s=CUDNN_S),
+        Variant("naive", "three steps"),
+        Variant("compile", "torch.compile of the three steps", prepare_s=COMPILE_S, shown=False),
+        Variant(
+            "compile-known", "torch.compile, spelled as in textbooks", prepare_s=COMPILE_S, shown=False, needs="Triton"
+        ),
+        Variant("efficient", "SDPA, memory-efficient", needs="CUDA"),
+        Variant("flash", "SDPA, flash", needs="CUDA"),
+        Variant("cudnn", "SDPA, cuDNN", prepare_s=CUDNN_S, needs="CUDA"),
         Variant.twin("naive", "cpu", "CPU, three steps"),
         Variant.twin("flash", "cpu", "CPU, SDPA"),
     ),

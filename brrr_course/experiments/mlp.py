@@ -204,13 +204,15 @@ def _on_cpu(layers: int, batch: int, hidden: int) -> bool:
 
 def _variant(way: str) -> Variant:
     seconds = {"compile": COMPILE_S, "max-autotune": TUNE_S, "best": CHOOSE_S}.get(way, 0.0)
-    return Variant(way, LABELS[way], "cuda", prepare_s=seconds, isolated=way == "max-autotune", shown=way in SHOWN)
+    needs = "" if way in ANYWHERE else "CUDA"
+    return Variant(way, LABELS[way], prepare_s=seconds, isolated=way == "max-autotune", shown=way in SHOWN, needs=needs)
 
 
 ORDER = (
     "module", "functional", "inference", "script", "compile", "max-autotune", "pycuda", "pycuda-fused", "graph",
     "pycuda-graph", "epilogue", "epilogue-graph", "triton", "triton-graph", "megakernel", "megakernel-graph", "best",
 )  # fmt: skip
+ANYWHERE = ("module", "functional", "inference", "script", "compile", "triton", "training")
 SHOWN = ("module", "graph", "pycuda", "pycuda-fused", "megakernel", "best")
 
 VARIANTS = (

@@ -20,7 +20,18 @@ from brrr_course.experiments.checked import PointInputs, compile_now, error_agai
 from brrr_course.experiments.lazily import f, torch
 from brrr_course.experiments.predicted import BANDWIDTH, How, kernel, least_s, pointwise, product, reduction, run, view
 from brrr_course.nouns.claim import Verdict
-from brrr_course.nouns.experiment import Axis, Experiment, Guide, Line, PredictedRun, Rate, Run, Variant, Workload
+from brrr_course.nouns.experiment import (
+    Axis,
+    Experiment,
+    Guide,
+    Line,
+    PredictedRun,
+    Rate,
+    Run,
+    Variant,
+    Workload,
+    accelerator,
+)
 from brrr_course.nouns.expression import Table
 from brrr_course.nouns.places import published
 from brrr_course.nouns.source import Evidence
@@ -168,7 +179,7 @@ def supports(variant: Variant, point: Point) -> bool:
 
 
 def _variant(layer: str, how: str, label: str, shown: bool = True) -> Variant:
-    return Variant(f"{layer}-{how}", label, "cuda", implementation=how, operation=layer, shown=shown)
+    return Variant(f"{layer}-{how}", label, implementation=how, operation=layer, shown=shown)
 
 
 def _twin(layer: str, how: str, label: str, shown: bool = True) -> Variant:
@@ -461,10 +472,10 @@ def _way(how: str, call: Callable[[], Any]) -> Callable[[], Any]:
 
 def _on_whole_numbers(width: int, batch: int) -> Workload:
     """The linear layer without a bias on whole numbers; right only if every entry is exact (see `inexact_share`)."""
-    x, w = whole_numbers(batch, width, width, "cuda"), whole_numbers(width, width, width, "cuda")
+    x, w = (whole_numbers(rows, width, width, accelerator()) for rows in (batch, width))
 
     def error(y: torch.Tensor) -> float:
-        sampled = torch.randperm(batch, device="cuda")[:64]
+        sampled = torch.randperm(batch, device=x.device)[:64]
         here = float((y[sampled].double() != x[sampled].double() @ w.double().t()).double().mean())
         return max(here, inexact_share(f.linear, x, w))
 

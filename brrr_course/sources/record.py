@@ -58,7 +58,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "experiments", nargs="*", metavar="EXPERIMENT", help=f"{', '.join(NAMES)}; all if none is named"
     )
-    parser.add_argument("--device", choices=("cuda", "cpu"), help="what to measure (default: the GPU if there is one)")
+    parser.add_argument(
+        "--device", metavar="KIND", help="cuda, mps, cpu, ...: what to measure (default: the GPU if there is one)"
+    )
     parser.add_argument("--out", type=Path, metavar="DIR", help="folder of the recordings; the device's lies inside it")
     parser.add_argument("--claims", action="store_true", help="only what claims look at, and the sliders' ends")
     parser.add_argument("--plan", action="store_true", help="print the predicted minutes and measure nothing")

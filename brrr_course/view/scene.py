@@ -54,6 +54,7 @@ class Scene:
         self, experiment: Experiment, source: Source, at: Mapping[str, Value], lines: Sequence[str] | None, view: View,
         predict: bool = False,
     ) -> None:  # fmt: skip
+        experiment = experiment.on(source.kind)
         self.experiment, self.source, self.view = experiment, source, view
         self.quantity = quantity(experiment, source, view)
         self.lines = available(experiment, source, lines, view.only)
