@@ -73,7 +73,7 @@ def this_device(kind: str = "cuda") -> Device:
     """
     if is_cuda(kind):
         return _cuda_device()
-    if is_gpu(kind) or not (is_cpu(kind) or is_queue(kind)) and kind == default_device_kind():  # a vendor's, now loaded
+    if is_gpu(kind) or (not (is_cpu(kind) or is_queue(kind)) and kind == default_device_kind()):  # which loads torch
         return _accelerator(kind)
     if not is_cpu(kind) and not is_queue(kind):
         raise ArgumentError("this_device", "kind", kind, f'{accelerators()}, "cpu" or "cpu-queue"')

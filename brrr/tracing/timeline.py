@@ -128,11 +128,11 @@ class Timeline:
 
     @property
     def busy_s(self) -> float | None:
-        """Seconds per call in which the device was busy, what overlaps counted once; None without a device.
+        """Seconds per call in which the device was busy, what overlaps counted once; None without a device in sight.
 
         Of several devices it is the mean.
         """
-        return None if is_cpu(self.kind) else self._mean_s()
+        return self._mean_s() if self.streams else None
 
     @property
     def idle_share(self) -> float | None:
@@ -258,14 +258,14 @@ SELDOM, MOSTLY = 0.1, 0.5
 
 def sentences(found: Timeline) -> str:
     """The text line: period, idle share, inflation, who waits for whom, transfers."""
-    more = [capital(inflated(found))] if is_cpu(found.kind) else [pictured(found), waiting(found), *copies(found)]
+    more = [capital(inflated(found))] if found.busy_s is None else [pictured(found), waiting(found), *copies(found)]
     return " ".join([f"{calls(found)}, {period(found)}: {busy(found)}", *more])
 
 
 def verdict(found: Timeline) -> str:
     """The heading of the picture: a call's time, and whether the device works or waits."""
     does = f"is idle {share(found.idle_share)}" if found.idle_share else f"{verb(found)} nearly all"
-    return period(found) if is_cpu(found.kind) else f"{period(found)}: {device(found)} {does} of the time"
+    return period(found) if found.busy_s is None else f"{period(found)}: {device(found)} {does} of the time"
 
 
 def verb(found: Timeline) -> str:
@@ -296,6 +296,8 @@ def period(found: Timeline) -> str:
 def busy(found: Timeline) -> str:
     """Busy time and idle share, the profiler's cost left out; its busy time may be a little above the period."""
     if found.busy_s is None or found.idle_share is None:
+        if not is_cpu(found.kind):
+            return f"{tracer(found)} sees nothing of what {device(found)} does."
         return "the CPU does each call itself, so nothing waits."
     if found.busy_s > OVERLAPPING * found.period_s:
         works = f"a call keeps {device(found)} busy for {units.seconds(found.busy_s)}"

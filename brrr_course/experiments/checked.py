@@ -245,15 +245,16 @@ def peak_bytes_of(run: Callable[[], Any], device: str) -> Callable[[], int | Non
 
 
 def _peak_on_gpu(run: Callable[[], Any], device: str) -> int | None:
-    memory = torch.get_device_module(device)
+    memory: Any = torch.get_device_module(device)
     if not hasattr(memory, "max_memory_allocated"):  # as Apple's
         return None
     synchronize(device)
-    before = memory.memory_allocated()
+    before: int = memory.memory_allocated()
     memory.reset_peak_memory_stats()
     run()
     synchronize(device)
-    return int(memory.max_memory_allocated()) - before
+    peak: int = memory.max_memory_allocated()
+    return peak - before
 
 
 def _peak_on_cpu(run: Callable[[], Any]) -> int:

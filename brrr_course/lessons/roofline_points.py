@@ -85,7 +85,8 @@ def roofline_of(
         If the experiment, a line or an axis does not exist.
     """
     described = experiment_named(experiment)
-    origin = source_for(source, described.name)
+    origin = source_for(source, described.name, lines)
+    described = described.on(origin.kind)
     badge = origin.badge(described)
     here = lines_here(described, origin, list(lines))
     if not here:

@@ -70,8 +70,9 @@ def source_for(given: Source | str | None, experiment: str, lines: Collection[st
     found = source()
     if is_gpu(found.name):
         asked = experiment_named(experiment)
-        wanted = [asked.line(name).variant for name in lines] or [each.name for each in asked.variants if each.on_gpu]
-        lacking = all(asked.lacks(asked.variant(name), found.name) in HAVE for name in wanted)
+        shown = [asked.variant(each.variant) for each in asked.lines if each.name in lines]
+        wanted = shown or [each for each in asked.variants if each.on_gpu]
+        lacking = all(asked.lacks(each, found.name) in HAVE for each in wanted)
         if lacking or len(device.others(found.name, asked.devices - 1)) + 1 < asked.devices:
             found = source(FALLBACK)
     if not isinstance(found, Recorded) or experiment in found.experiments():

@@ -200,9 +200,9 @@ def explore(
     for line in lines or ():
         found.line(line)
     names = slider_names(found, at, sliders)
-    chosen = source_for(source, found.name, lines or ())
-    wanted, at = at, reachable(found, chosen, at)
     view = view_of(found, names, show, values, lines)
+    chosen = source_for(source, found.name, lines or view.only)
+    wanted, at = at, reachable(found, chosen, at)
     moving = names if view.is_bars else [*names, view.x]
     standing = [axis for axis in at if axis not in moving]
     view = replace(view, keep={**{axis: (at[axis],) for axis in standing}, **view.keep})
