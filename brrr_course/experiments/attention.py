@@ -125,12 +125,10 @@ EXPERIMENT = Experiment(
     variants=(
         Variant("naive", "three steps"),
         Variant("compile", "torch.compile of the three steps", prepare_s=COMPILE_S, shown=False),
-        Variant(
-            "compile-known", "torch.compile, spelled as in textbooks", prepare_s=COMPILE_S, shown=False, needs="Triton"
-        ),
-        Variant("efficient", "SDPA, memory-efficient", needs="CUDA"),
-        Variant("flash", "SDPA, flash", needs="CUDA"),
-        Variant("cudnn", "SDPA, cuDNN", prepare_s=CUDNN_S, needs="CUDA"),
+        Variant("compile-known", "torch.compile, spelled as in textbooks", prepare_s=COMPILE_S, shown=False),
+        Variant("efficient", "SDPA, memory-efficient"),
+        Variant("flash", "SDPA, flash"),
+        Variant("cudnn", "SDPA, cuDNN", prepare_s=CUDNN_S),
         Variant.twin("naive", "cpu", "CPU, three steps"),
         Variant.twin("flash", "cpu", "CPU, SDPA"),
     ),

@@ -140,8 +140,7 @@ EXPERIMENT = Experiment(
     ),
     variants=(
         *(
-            Variant(way, label, prepare_s=COMPILE_S if way.endswith(("compiled", "fused")) else 0.0,
-                    shown=way in SHOWN)
+            Variant(way, label, prepare_s=COMPILE_S if way.endswith(("compiled", "fused")) else 0.0, shown=way in SHOWN)
             for way, label in LABELS.items()
         ),
         *(Variant.twin(way, "cpu", f"CPU, {LABELS[way]}", shown=way in SHOWN) for way in CPU_WAYS),

@@ -236,25 +236,21 @@ def held_workload(run: Run, check: Callable[[Any], float], held: Any, dtype: tor
 
 
 def peak_bytes_of(run: Callable[[], Any], device: str) -> Callable[[], int | None]:
-    """What measures the most memory that a call takes at once beside its inputs, in bytes, by the allocator.
+    """What measures the most memory that a call takes at once beside its inputs, by CUDA's allocator or the CPU's.
 
     >>> peak_bytes_of(lambda: torch.zeros(1000), "cpu")()
     4000
     """
-    return lambda: _peak_on_gpu(run, device) if is_gpu(device) else _peak_on_cpu(run)
+    return lambda: _peak_on_gpu(run) if is_cuda(device) else None if is_gpu(device) else _peak_on_cpu(run)
 
 
-def _peak_on_gpu(run: Callable[[], Any], device: str) -> int | None:
-    memory: Any = torch.get_device_module(device)
-    if not hasattr(memory, "max_memory_allocated"):  # as Apple's
-        return None
-    synchronize(device)
-    before: int = memory.memory_allocated()
-    memory.reset_peak_memory_stats()
+def _peak_on_gpu(run: Callable[[], Any]) -> int:
+    torch.cuda.synchronize()
+    before = torch.cuda.memory_allocated()
+    torch.cuda.reset_peak_memory_stats()
     run()
-    synchronize(device)
-    peak: int = memory.max_memory_allocated()
-    return peak - before
+    torch.cuda.synchronize()
+    return int(torch.cuda.max_memory_allocated()) - before
 
 
 def _peak_on_cpu(run: Callable[[], Any]) -> int:

@@ -235,7 +235,7 @@ EXPERIMENT = Experiment(
         Variant("eager", "eager", prepare_s=0.5),
         Variant("graph", "CUDA Graph", prepare_s=0.5),
         Variant("compile", "torch.compile", prepare_s=COMPILE_S),
-        Variant("compile-graph", "torch.compile, CUDA Graph", prepare_s=0.5, needs="CUDA"),
+        Variant("compile-graph", "torch.compile, CUDA Graph", prepare_s=0.5),
         *limit_variants(shown=False),
         Variant("driver-graph", "graph: utilisation, as nvidia-smi reports it", timer="own", field="busy_s",
                 implementation="graph", shown=False),

@@ -51,10 +51,8 @@ EXPERIMENT = Experiment(
     variants=(
         Variant("cuda-first", "the first time", timer="first-call", work="cuda", line="first"),
         Variant("cuda-again", "the second time", timer="call-again", work="cuda", line="again"),
-        Variant("cuda-no-compiler", "the first time, no compiler", timer="first-call", line="no compiler",
-                shown=False),
-        Variant("cuda-eager", "the first time, all loaded before", timer="first-call", line="eager",
-                shown=False),
+        Variant("cuda-no-compiler", "the first time, no compiler", timer="first-call", line="no compiler", shown=False),
+        Variant("cuda-eager", "the first time, all loaded before", timer="first-call", line="eager", shown=False),
         Variant("cpu-first", "CPU, the first time", "cpu", timer="first-call", work="cpu"),
         Variant("cpu-again", "CPU, the second time", "cpu", timer="call-again", work="cpu"),
     ),

@@ -129,7 +129,7 @@ EXPERIMENT = Experiment(
         Variant("tn", "W stored transposed (TN)", shown=False),
         Variant("linear", "a Linear layer: one row per sample", shown=False),
         Variant("zeros", "W x of zeros", shown=False),
-        Variant("padded", "x padded to whole 16 bytes", shown=False, needs="CUDA"),
+        Variant("padded", "x padded to whole 16 bytes", shown=False),
         Variant("cpu", "W x on the CPU", "cpu", stands_in_for="nn"),
         Variant("webgpu", "W x on your GPU, in tiles of 64 × 64", "webgpu", timer="browser", stands_in_for="nn"),
     ),

@@ -58,7 +58,7 @@ EXPERIMENT = Experiment(
     variants=(
         Variant("loop", "one after the other, eager, with the host's time", field="period_s"),
         Variant("graph", "one after the other, CUDA Graph"),
-        Variant("streams", "on streams, CUDA Graph", needs="CUDA"),
+        Variant("streams", "on streams, CUDA Graph"),
         Variant("batched", "batched (bmm)"),
         Variant("combined", "one large matmul"),
         Variant.twin("loop", "cpu", "CPU, one after the other"),

@@ -204,15 +204,13 @@ def _on_cpu(layers: int, batch: int, hidden: int) -> bool:
 
 def _variant(way: str) -> Variant:
     seconds = {"compile": COMPILE_S, "max-autotune": TUNE_S, "best": CHOOSE_S}.get(way, 0.0)
-    needs = "" if way in ANYWHERE else "CUDA"
-    return Variant(way, LABELS[way], prepare_s=seconds, isolated=way == "max-autotune", shown=way in SHOWN, needs=needs)
+    return Variant(way, LABELS[way], prepare_s=seconds, isolated=way == "max-autotune", shown=way in SHOWN)
 
 
 ORDER = (
     "module", "functional", "inference", "script", "compile", "max-autotune", "pycuda", "pycuda-fused", "graph",
     "pycuda-graph", "epilogue", "epilogue-graph", "triton", "triton-graph", "megakernel", "megakernel-graph", "best",
 )  # fmt: skip
-ANYWHERE = ("module", "functional", "inference", "script", "compile", "triton", "training")
 SHOWN = ("module", "graph", "pycuda", "pycuda-fused", "megakernel", "best")
 
 VARIANTS = (

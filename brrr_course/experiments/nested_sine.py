@@ -10,6 +10,7 @@ import time
 import types
 import warnings
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from brrr.core.measurement import Estimate, Measurement, Point
@@ -85,10 +86,8 @@ EXPERIMENT = Experiment(
         Variant("cpu", "CPU", "cpu"),
         Variant("gpu-transfers", "GPU, data sent there and back",
                 line="with transfers", line_label="GPU with transfers"),
-        Variant("gpu-transfers-sync", "GPU with transfers, one more wait",
-                line="extra synchronize", shown=False),
-        Variant("gpu-transfers-then-sync", "GPU with transfers, a wait after fetching",
-                line="wait after", shown=False),
+        Variant("gpu-transfers-sync", "GPU with transfers, one more wait", line="extra synchronize", shown=False),
+        Variant("gpu-transfers-then-sync", "GPU with transfers, a wait after fetching", line="wait after", shown=False),
         Variant("gpu-transfers-kept", "GPU, data sent there and back into an existing array",
                 line="kept", line_label="GPU with transfers, into an existing array", shown=False),
         Variant("gpu-pinned", "GPU with transfers, pinned memory", line="pinned"),
@@ -198,30 +197,17 @@ def _cpu(x: torch.Tensor) -> Run:
     return lambda: nested_sine(x)
 
 
-def _transfers(x: torch.Tensor) -> Run:
-    there = accelerator()
-    return lambda: nested_sine(x.to(there)).cpu()
-
-
-def _transfers_sync(x: torch.Tensor) -> Run:
-    """As the source had it: waiting before the result is fetched."""
+def _transfers(x: torch.Tensor, wait_before: bool = False, wait_after: bool = False) -> Run:
+    """With a wait before the result is fetched, as the source had it, or with one after it has been."""
     there = accelerator()
 
     def run() -> torch.Tensor:
         y = nested_sine(x.to(there))
-        synchronize(there)
-        return y.cpu()
-
-    return run
-
-
-def _transfers_then_sync(x: torch.Tensor) -> Run:
-    """Waiting once more, after the result has been fetched."""
-    there = accelerator()
-
-    def run() -> torch.Tensor:
-        y = nested_sine(x.to(there)).cpu()
-        synchronize(there)
+        if wait_before:
+            synchronize(there)
+        y = y.cpu()
+        if wait_after:
+            synchronize(there)
         return y
 
     return run
@@ -288,8 +274,8 @@ def first_calls(x: torch.Tensor) -> Measurement:
 
 
 RUNS: dict[str, Callable[[torch.Tensor], Run]] = {
-    "cpu": _cpu, "gpu-transfers": _transfers, "gpu-transfers-sync": _transfers_sync,
-    "gpu-transfers-then-sync": _transfers_then_sync,
+    "cpu": _cpu, "gpu-transfers": _transfers, "gpu-transfers-sync": partial(_transfers, wait_before=True),
+    "gpu-transfers-then-sync": partial(_transfers, wait_after=True),
     "gpu-transfers-kept": _transfers_kept, "gpu-pinned": _pinned, "gpu": _cpu, "gpu-compiled": _compiled,
     "gpu-scripted": _scripted, "gpu-scripted-first": lambda x: lambda: scripted_anew()(x),
 }  # fmt: skip

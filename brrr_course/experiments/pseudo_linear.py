@@ -20,18 +20,7 @@ from brrr_course.experiments.checked import PointInputs, compile_now, error_agai
 from brrr_course.experiments.lazily import f, torch
 from brrr_course.experiments.predicted import BANDWIDTH, How, kernel, least_s, pointwise, product, reduction, run, view
 from brrr_course.nouns.claim import Verdict
-from brrr_course.nouns.experiment import (
-    Axis,
-    Experiment,
-    Guide,
-    Line,
-    PredictedRun,
-    Rate,
-    Run,
-    Variant,
-    Workload,
-    accelerator,
-)
+from brrr_course.nouns.experiment import Axis, Experiment, Guide, Line, PredictedRun, Rate, Run, Variant, Workload
 from brrr_course.nouns.expression import Table
 from brrr_course.nouns.places import published
 from brrr_course.nouns.source import Evidence
@@ -394,7 +383,7 @@ def workload(variant: Variant, point: Point) -> Workload:
     device = variant.processor
     must_fit(needed_bytes(variant, point), device, f"{variant.label} of width {width}, batch {batch}")
     if variant.implementation == "integers":
-        return _on_whole_numbers(width, batch)
+        return _on_whole_numbers(width, batch, device)
     inputs = PseudoInputs.of(width, batch, backward, device)
     layer, how = variant.operation, variant.implementation
     if on_queue:
@@ -470,12 +459,12 @@ def _way(how: str, call: Callable[[], Any]) -> Callable[[], Any]:
     return captured.replay
 
 
-def _on_whole_numbers(width: int, batch: int) -> Workload:
+def _on_whole_numbers(width: int, batch: int, device: str) -> Workload:
     """The linear layer without a bias on whole numbers; right only if every entry is exact (see `inexact_share`)."""
-    x, w = (whole_numbers(rows, width, width, accelerator()) for rows in (batch, width))
+    x, w = (whole_numbers(rows, width, width, device) for rows in (batch, width))
 
     def error(y: torch.Tensor) -> float:
-        sampled = torch.randperm(batch, device=x.device)[:64]
+        sampled = torch.randperm(batch, device=device)[:64]
         here = float((y[sampled].double() != x[sampled].double() @ w.double().t()).double().mean())
         return max(here, inexact_share(f.linear, x, w))
 

@@ -119,7 +119,7 @@ EXPERIMENT = Experiment(
     variants=(
         Variant("eager", "operator by operator, all saved"),
         Variant("checkpoint", "torch.utils.checkpoint"),
-        Variant("compile-saved", "torch.compile, all saved", needs="Triton"),
+        Variant("compile-saved", "torch.compile, all saved"),
         Variant("compile", "torch.compile, its own choice"),
         Variant("cpu-eager", "CPU, all saved", "cpu", implementation="eager"),
         Variant("cpu-checkpoint", "CPU, torch.utils.checkpoint", "cpu", implementation="checkpoint"),

@@ -54,8 +54,8 @@ def supports(variant: Variant, point: Point) -> bool:
     return variant.timer != "do-bench"
 
 
-def _timer(timer: str, label: str, field: Field, *, line: str = "", needs: str = "") -> Variant:
-    return Variant(timer, label, timer=timer, work="function", field=field, line=line, needs=needs)
+def _timer(timer: str, label: str, field: Field, *, line: str = "") -> Variant:
+    return Variant(timer, label, timer=timer, work="function", field=field, line=line)
 
 
 EXPERIMENT = Experiment(
@@ -68,14 +68,13 @@ EXPERIMENT = Experiment(
     ),
     variants=(
         Variant("measure", "measure(), kernels alone", work="function", field="kernel_s"),
-        _timer("do-bench", "triton do_bench (cold cache)", "span_s", line="do_bench", needs="Triton"),
-        _timer("do-bench-cudagraph", "triton do_bench_cudagraph", "span_s", line="do_bench_cudagraph",
-               needs="CUDA"),
+        _timer("do-bench", "triton do_bench (cold cache)", "span_s", line="do_bench"),
+        _timer("do-bench-cudagraph", "triton do_bench_cudagraph", "span_s", line="do_bench_cudagraph"),
         _timer("torch-benchmark", "torch.utils.benchmark", "period_s", line="torch.utils.benchmark"),
         _timer("no-sync", "without synchronize()", "host_s"),
         Variant("no-warm-up", "first call, no warm-up", timer="no-warm-up", line="no warm-up"),
         _timer("sync-each-call", "synchronize() each call", "latency_s"),
-        _timer("event-pair", "event pair each call", "span_s", line="event pair each call", needs="CUDA"),
+        _timer("event-pair", "event pair each call", "span_s", line="event pair each call"),
         _timer("transfers-included", "transfers included", "latency_s"),
         Variant.twin("measure", "cpu-queue", "measure(), kernels alone", field="kernel_s"),
         Variant.twin("no-sync", "cpu-queue", "without synchronize()", timer="no-sync", field="host_s"),

@@ -118,7 +118,7 @@ def compare(
         point, chosen = {**(at or {}), **axes}, source_for(source, described.name, tuple(named))
         found = quantity(Subject(asked, guessed, described.on(chosen.kind), chosen, lines, point, of, truth))
         if chosen.live:
-            renew_all(described)
+            renew_all(described.name)
         return found
 
     if guess is None or guess.answered:

@@ -135,9 +135,13 @@ ELSEWHERE: Mapping[DeviceKind, Mapping[Field, Field]] = {
 HAVE: Mapping[str, Collection[DeviceKind]] = {"CUDA": (CUDA,), "Triton": (CUDA, ROCM, "xpu")}
 """The GPUs that have what a variant may need beside torch: CUDA itself, or Triton, which torch.compile needs too."""
 NEEDS = {
-    **dict.fromkeys(("compile", "triton"), "Triton"),
-    **dict.fromkeys(("cuda", "graph", "max-autotune", "pycuda", "reduce-overhead", "triton-graph"), "CUDA"),
-}
+    **dict.fromkeys(("compile", "compile-known", "compile-saved", "do-bench", "triton"), "Triton"),
+    **dict.fromkeys((
+        "best", "compile-graph", "cuda", "cudnn", "do-bench-cudagraph", "efficient", "epilogue", "epilogue-graph",
+        "event-pair", "flash", "graph", "max-autotune", "megakernel", "megakernel-graph", "padded", "pycuda",
+        "pycuda-fused", "pycuda-graph", "reduce-overhead", "strassen", "strassen-accurate", "strassen-one",
+        "strassen-training", "streams", "triton-graph"), "CUDA"),
+}  # fmt: skip
 """What the usual implementations need on a GPU."""
 
 

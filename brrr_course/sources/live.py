@@ -43,17 +43,12 @@ class Live(OnDevice):
         from brrr.gpu.device import this_device
 
         keep_compiled_code_private()
-        self.kind = kind
+        self.name = self.kind = kind
         self.device = this_device(kind)
         self.device_name, self.torch_version = self.device.name, self.device.torch_version or ""
         self.budget_s = budget_s
         self._measured: dict[tuple[str, str], dict[tuple[Value, ...], Measurement]] = {}
         self._timelines: dict[tuple[str, str], dict[tuple[Value, ...], Timeline]] = {}
-
-    @property
-    def name(self) -> str:
-        """The device's kind."""
-        return self.kind
 
     def known(self, experiment: Experiment, variant: str) -> Mapping[tuple[Value, ...], Measurement]:
         """What was measured so far in this session."""
@@ -85,10 +80,6 @@ class Live(OnDevice):
         for variant, found in measure_point(experiment, missing, full, budget_s=self.budget_s).items():
             if not isinstance(found, BrrrError):
                 self._measured.setdefault((experiment.name, variant), {})[key] = _with_error(found)
-
-    def drifts(self, experiment: Experiment) -> Mapping[tuple[str, str], float]:
-        """Empty: a point is measured once, so it cannot drift."""
-        return {}
 
     def traced(self, experiment: Experiment, variant: str) -> tuple[dict[str, Value], ...]:
         """The points traced so far in this session."""

@@ -26,7 +26,7 @@ from brrr.core.measurement import DeviceKind, Value
 from brrr.core.recordings import FILE, SLUG
 from brrr.gpu import is_gpu
 from brrr_course.nouns.experiment import Experiment, has_gpu
-from brrr_course.sources.rows import Reader, Row, check_row, columns, known_kind, to_cells, within
+from brrr_course.sources.rows import Reader, Row, check_row, columns, to_cells, within
 
 # The format's history, newest last. A change of any key makes a new version; a new column of the CSVs does not, for
 # columns are found by their names (brrr_course/sources/rows.py).
@@ -162,7 +162,8 @@ class Machine:
     def __post_init__(self) -> None:
         if not SLUG.fullmatch(self.slug):
             raise ArgumentError("Machine", "slug", self.slug, "lower-case letters, digits and hyphens")
-        known_kind("Machine", self.kind)
+        if not self.kind.isidentifier():
+            raise ArgumentError("Machine", "kind", self.kind, "cpu, or what torch calls an accelerator, as cuda or mps")
         if has_gpu(self.kind) and self.device in {run.cpu for run in self.runs}:
             raise ArgumentError("Machine", "kind", self.kind, f"cpu, as {self.device} is one")
         seen: set[str] = set()

@@ -282,10 +282,6 @@ class Remote(OnDevice):
         while after < (after := self._last.setdefault(experiment.name, 0)):  # page by page, until none is new
             self.connection.ask("GET", f"/points/{experiment.name}?after={after}", read=read)
 
-    def drifts(self, experiment: Experiment) -> Mapping[tuple[str, str], float]:
-        """None: a point is measured once."""
-        return {}
-
     def traced(self, experiment: Experiment, variant: str) -> tuple[dict[str, Value], ...]:
         """None: the gateway measures, and traces nothing."""
         return ()

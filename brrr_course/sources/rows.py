@@ -11,9 +11,8 @@ from operator import attrgetter, itemgetter
 from typing import Any, NoReturn, get_args
 
 from brrr.core.errors import ArgumentError
-from brrr.core.measurement import FIELDS, Cache, DeviceKind, Estimate, Field, Measurement, Point, Value
+from brrr.core.measurement import FIELDS, Cache, Estimate, Field, Measurement, Point, Value
 from brrr.counting.cost import Cost
-from brrr.gpu import is_queue
 from brrr_course.nouns.experiment import Axis, Experiment
 from brrr_course.nouns.source import SLACK_S, broken
 
@@ -258,12 +257,6 @@ def within(call: str, name: str, value: float | None, limits: str = "") -> None:
     if value is not None and not low <= value <= high:
         hint = ": is it in another unit?" if unit else ""
         raise ArgumentError(call, name, value, f"{low:g} to {high:g} {unit}".rstrip() + hint)
-
-
-def known_kind(call: str, kind: DeviceKind) -> None:
-    """ArgumentError unless it can be a kind of device: a vendor's own, too, is what torch calls it."""
-    if not (kind.isidentifier() or is_queue(kind)):
-        raise ArgumentError(call, "kind", kind, "cpu, or what torch calls an accelerator, as cuda or mps")
 
 
 def check_row(row: Row, experiment: Experiment) -> None:

@@ -10,7 +10,6 @@ from brrr.core.files import json_text, read_json, require_writable, write_atomic
 from brrr.core.measurement import DeviceKind
 from brrr.tracing.spans import HOST_LANES, KINDS, Kind, Span
 from brrr.tracing.timeline import Timeline
-from brrr_course.sources.rows import known_kind
 
 # The file format's history, newest last. A reader reads its own version and all before it; a change of any key makes
 # a new version.
@@ -47,7 +46,6 @@ class Content:
     cause: tuple[int, ...]
 
     def __post_init__(self) -> None:
-        known_kind("Content", self.kind)
         if not 1 <= self.calls <= MOST_CALLS:
             raise ArgumentError("Content", "calls", self.calls, f"1 to {MOST_CALLS}")
         for key in ("period_s", "loop_period_s", "profiled_period_s"):

@@ -326,12 +326,10 @@ def drifted(experiment: Experiment, source: Source, lines: Iterable[Line]) -> st
 
 def lacking(scene: Scene) -> str:
     """Which of the lines asked for cannot be measured on the accelerator that is here, and what it lacks for them."""
-    kind, found = scene.source.kind if scene.source.live else gpu_here(), dict[str, list[str]]()
-    for line in scene.asked if kind else ():
-        lacks = scene.experiment.lacks(scene.experiment.variant(line.variant), str(kind))
-        found.setdefault(lacks, []).append(line.label)
-    said = [f"This GPU has no {what}, which these need: {'; '.join(found[what])}." for what in HAVE if what in found]
-    return " ".join(said)
+    kind, found = scene.source.kind if scene.source.live else gpu_here(), scene.experiment
+    lacks = {line.label: found.lacks(found.variant(line.variant), kind) for line in scene.asked} if kind else {}
+    named = {what: "; ".join(label for label in lacks if lacks[label] == what) for what in HAVE}
+    return " ".join(f"This GPU has no {what}, which these need: {named[what]}." for what in HAVE if named[what])
 
 
 def nothing_here(scene: Scene) -> str:
