@@ -14,7 +14,7 @@ Formula = Callable[[int], float]
 class Fake:
     """A source that knows nothing: a test's own says what is known."""
 
-    name, live, device, torch = "made up", False, "NVIDIA H200", ""
+    name, kind, live, device, torch = "made up", "cuda", False, "NVIDIA H200", ""
 
     def badge(self, experiment: Experiment, shown: object = None) -> Badge:
         return Badge("LIVE" if self.live else "RECORDED", self.device, "2000-01-01", self.torch)

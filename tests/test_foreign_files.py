@@ -129,7 +129,7 @@ def notebook_builder() -> Any:
     return module
 
 
-RECORD = ["matmul", "--device", "cpu", "--sizes", "64"]
+RECORD = ["matmul", "--device", "cpu", "--only", "size=64"]
 COMMANDS = {
     "site": Command(
         lambda root: [
@@ -146,7 +146,7 @@ COMMANDS = {
     "record": Command(lambda root: None, lambda root: main(["record", *RECORD, "--out", str(root)])),
     "record more": Command(
         lambda root: main(["record", *RECORD, "--out", str(root)]),
-        lambda root: main(["record", "matmul", "--device", "cpu", "--sizes", "128", "--out", str(root)]),
+        lambda root: main(["record", "matmul", "--device", "cpu", "--only", "size=128", "--out", str(root)]),
     ),
     "record --fresh": Command(
         lambda root: main(["record", *RECORD, "--out", str(root)]),

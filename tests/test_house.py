@@ -11,7 +11,6 @@ import pytest
 ROOT = Path(__file__).resolve().parents[1]
 DEVICES = {"cuda", "cpu", "cpu-queue"}
 WORDS = {
-    "name in ('cuda', 'cpu')",  # a source's name, as a reader types it
     "variant.implementation in ('cpu', 'gpu', 'queue')",  # a variant's name, where it is called so
     "variant.implementation not in ('gpu', 'cpu')",
 }

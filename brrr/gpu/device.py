@@ -58,7 +58,7 @@ def this_device(kind: str = "cuda") -> Device:
     `kind` is "cpu", "cpu-queue" or an accelerator's, such as "cuda" or "mps". The CPU is described without loading
     torch. Raises UnavailableError, with the reason, where the accelerator does not work.
     """
-    if is_gpu(kind):
+    if is_gpu(kind) or (not (is_cpu(kind) or is_queue(kind)) and kind == default_device_kind()):  # which loads torch
         return _gpu(kind)
     if not is_cpu(kind) and not is_queue(kind):
         raise ArgumentError("this_device", "kind", kind, f'{accelerators()}, "cpu" or "cpu-queue"')

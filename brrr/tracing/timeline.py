@@ -14,7 +14,7 @@ from brrr.core import units
 from brrr.core.files import require_writable, write_atomically
 from brrr.core.intervals import Interval, length, together, union
 from brrr.core.measurement import Badge, DeviceKind
-from brrr.gpu import backend_of, is_cpu, is_cuda, is_queue
+from brrr.gpu import backend_of, is_cpu, is_queue
 from brrr.tracing.spans import (
     HOST_LANES,
     LAUNCH,
@@ -111,11 +111,6 @@ class Timeline:
         """LIVE or RECORDED, the device, the date, torch's version."""
         return Badge(self.badge_kind, self.device, self.date, f"torch {self.torch}" if self.torch else "")
 
-    @property
-    def host_alone(self) -> bool:
-        """Whether only the host is seen: on a CPU, and where torch's profiler sees nothing of the device."""
-        return is_cpu(self.kind) or (not self.streams and not is_cuda(self.kind) and not is_queue(self.kind))
-
     # -- the shares ------------------------------------------------------------------------------------------------
 
     def _each(self, *kinds: Kind) -> list[list[Interval]]:
@@ -133,11 +128,11 @@ class Timeline:
 
     @property
     def busy_s(self) -> float | None:
-        """Seconds per call in which the device was busy, what overlaps counted once; None without a device.
+        """Seconds per call in which the device was busy, what overlaps counted once; None without a device in sight.
 
         Of several devices it is the mean.
         """
-        return None if self.host_alone else self._mean_s()
+        return self._mean_s() if self.streams else None
 
     @property
     def idle_share(self) -> float | None:
@@ -208,7 +203,7 @@ class Timeline:
     def waits_in_calls(self) -> bool:
         """Whether every call itself waits for the device: ``item()``, a copy to the host, ``synchronize()``."""
         waited = {span.call for span in self.spans if span.kind == "wait" and span.call >= 0}
-        return not self.host_alone and len(waited) == self.calls
+        return not is_cpu(self.kind) and len(waited) == self.calls
 
     # -- keeping and showing ---------------------------------------------------------------------------------------
 
@@ -263,14 +258,14 @@ SELDOM, MOSTLY = 0.1, 0.5
 
 def sentences(found: Timeline) -> str:
     """The text line: period, idle share, inflation, who waits for whom, transfers."""
-    more = [capital(inflated(found))] if found.host_alone else [pictured(found), waiting(found), *copies(found)]
+    more = [capital(inflated(found))] if found.busy_s is None else [pictured(found), waiting(found), *copies(found)]
     return " ".join([f"{calls(found)}, {period(found)}: {busy(found)}", *more])
 
 
 def verdict(found: Timeline) -> str:
     """The heading of the picture: a call's time, and whether the device works or waits."""
     does = f"is idle {share(found.idle_share)}" if found.idle_share else f"{verb(found)} nearly all"
-    return period(found) if found.host_alone else f"{period(found)}: {device(found)} {does} of the time"
+    return period(found) if found.busy_s is None else f"{period(found)}: {device(found)} {does} of the time"
 
 
 def verb(found: Timeline) -> str:
@@ -301,9 +296,9 @@ def period(found: Timeline) -> str:
 def busy(found: Timeline) -> str:
     """Busy time and idle share, the profiler's cost left out; its busy time may be a little above the period."""
     if found.busy_s is None or found.idle_share is None:
-        if is_cpu(found.kind):
-            return "the CPU does each call itself, so nothing waits."
-        return "torch's profiler sees nothing of this device, so only the host's part is shown."
+        if not is_cpu(found.kind):
+            return f"{tracer(found)} sees nothing of what {device(found)} does."
+        return "the CPU does each call itself, so nothing waits."
     if found.busy_s > OVERLAPPING * found.period_s:
         works = f"a call keeps {device(found)} busy for {units.seconds(found.busy_s)}"
         return f"{works}, but in a loop one ends every {units.seconds(found.period_s)}, for the calls overlap."

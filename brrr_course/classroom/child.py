@@ -20,7 +20,6 @@ from typing import Any
 
 from brrr.core.errors import BrrrError
 from brrr.core.private import keep_compiled_code_private
-from brrr.gpu import tensors_on
 
 CORES = "BRRR_CLASS_CORES"
 """The environment variable with this worker's share of the CPU, as `2,3`: workers side by side share no core."""
@@ -68,14 +67,14 @@ def _listen(asked: queue.Queue[str]) -> None:
 def _hello(kind: str) -> dict[str, Any]:
     from brrr_course.sources.recording import collect_environment
 
-    machine, run = collect_environment(tensors_on(kind))
+    machine, run = collect_environment(kind)
     return {"machine": {**asdict(machine), "runs": ()}, "run": asdict(run)}
 
 
 def _measured(request: Mapping[str, Any], run: str, device: str) -> dict[str, Any]:
     """Each variant's row as a recording's cells, or its error; what the recorder would refuse is refused here."""
     from brrr_course.classroom.query import Query
-    from brrr_course.sources.isolated import measure_step
+    from brrr_course.sources.isolated import measure_step, still_answers
     from brrr_course.sources.rows import Row, check_row, to_cells
 
     asked = Query(request["experiment"], request["point"], tuple(request["variants"]))
@@ -91,9 +90,7 @@ def _measured(request: Mapping[str, Any], run: str, device: str) -> dict[str, An
         except (BrrrError, ValueError) as error:
             name = type(error).__name__ if isinstance(error, BrrrError) else "RecordingError"
             answers[variant] = {"error": name, "reason": str(error)}
-    torch = sys.modules.get("torch")
-    if torch is not None and torch.cuda.is_available() and torch.cuda.is_initialized():
-        torch.cuda.synchronize()  # a launch failure stays with the context: then this process ends, and nothing counts
+    still_answers()  # otherwise this process ends
     return {"answers": answers, "seconds": time.monotonic() - started_s}
 
 

@@ -89,11 +89,11 @@ EXPERIMENT = Experiment(
     ),
     variants=(
         Variant("python", "Python", "cpu"),
-        Variant("peak-bf16", "GPU, bf16 product 8192", "cuda", operation="peak", shown=False),
+        Variant("peak-bf16", "GPU, bf16 product 8192", operation="peak", shown=False),
         Variant("cpp", "C++, compiled with -O3", "cpu", prepare_s=1.0, shown=False),
         Variant("numpy", "NumPy, two arrays", "cpu", line="numpy array"),
         Variant("torch-cpu", "torch, on the CPU", "cpu", implementation="torch"),
-        Variant("torch-cuda", "torch, on the GPU", "cuda", implementation="torch"),
+        Variant("torch-cuda", "torch, on the GPU", implementation="torch"),
         Variant("queue", "torch, on the CPU queue", "cpu-queue", implementation="torch", stands_in_for="torch cuda"),
     ),
     package=__name__,

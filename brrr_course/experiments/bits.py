@@ -140,13 +140,12 @@ EXPERIMENT = Experiment(
     ),
     variants=(
         *(
-            Variant(way, label, "cuda", prepare_s=COMPILE_S if way.endswith(("compiled", "fused")) else 0.0,
-                    shown=way in SHOWN)
+            Variant(way, label, prepare_s=COMPILE_S if way.endswith(("compiled", "fused")) else 0.0, shown=way in SHOWN)
             for way, label in LABELS.items()
         ),
         *(Variant.twin(way, "cpu", f"CPU, {LABELS[way]}", shown=way in SHOWN) for way in CPU_WAYS),
     ),
-    package=__name__,
+    package=__name__, needs="CUDA",
     resident=True,
     anchors=tuple({"tokens": n, "width": WIDEST, "inputs": ORDINARY} for n in (1, 16384)),
     rate=Rate("flop", "FLOP/s", "throughput"),

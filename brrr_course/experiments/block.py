@@ -36,7 +36,7 @@ def limit_variants(shown: bool = True) -> tuple[Variant, ...]:
     ['to-compute', 'to-memory', 'to-latency']
     """
     return tuple(
-        Variant(name, limit, "cuda", timer="own", field="busy_s", implementation=limit, line=limit, shown=shown)
+        Variant(name, limit, timer="own", field="busy_s", implementation=limit, line=limit, shown=shown, needs="CUDA")
         for limit, name in zip(LIMITS, ("to-compute", "to-memory", "to-latency"), strict=True)
     )
 
@@ -93,11 +93,12 @@ EXPERIMENT = Experiment(
     ),
     variants=(
         *limit_variants(),
-        Variant("step", "the whole step", "cuda", timer="own", field="period_s"),
-        *(Variant(name, name.replace("products", "matmuls"), "cuda", timer="own", shown=False) for name in CLASSES),
+        Variant("step", "the whole step", timer="own", field="period_s"),
+        *(Variant(name, name.replace("products", "matmuls"), timer="own", shown=False) for name in CLASSES),
     ),
     field="busy_s",
     package=__name__,
+    needs="CUDA",
     anchors=(AS_BERT,),
     rate=Rate("flop", "FLOP/s", "throughput"),
 )

@@ -16,9 +16,9 @@ from weakref import WeakValueDictionary
 from brrr.core import units
 from brrr.core.errors import DeviceMemoryError, UnavailableError
 from brrr.core.private import keep_compiled_code_private
-from brrr.gpu import free_bytes, is_gpu
+from brrr.gpu import free_bytes, is_cuda, is_gpu, synchronize
 from brrr_course.experiments.lazily import name_of, torch
-from brrr_course.nouns.experiment import Function, Run, Variant, Workload
+from brrr_course.nouns.experiment import Function, Run, Variant, Workload, accelerator
 
 
 class PointInputs:
@@ -44,12 +44,17 @@ def must_fit(nbytes: int, device: str, what: str, checked: int = 0, wide: int = 
     checked: how many numbers `error_against` will look at, for which it takes `wide` float64 arrays of a part of them.
     """
     needed = nbytes + 8 * wide * min(checked, CHUNK)
-    free = needed if is_gpu(device) and not torch.cuda.is_initialized() else free_bytes(device)
+    free = needed if is_cuda(device) and not torch.cuda.is_initialized() else free_bytes(device)
     if needed > free:
         raise DeviceMemoryError(
             f"{what} needs {units.nbytes(needed)} and {units.nbytes(free)} is free on the "
             f"{'GPU' if is_gpu(device) else 'CPU'}; choose a smaller size"
         )
+
+
+def drawn_on(device: str) -> str:
+    """Where random numbers for a device are drawn fast: on the GPU, for a CPU too where CUDA is in use already."""
+    return accelerator() if is_gpu(device) or torch.cuda.is_initialized() else "cpu"
 
 
 # ---- operators one by one, and fused ----
@@ -223,20 +228,20 @@ def held_workload(run: Run, check: Callable[[Any], float], held: Any, dtype: tor
 
     if is_gpu(device):
         compile_now(run)  # loads and compiles: what happens once must not pass for a slow call
-        torch.cuda.synchronize()
+        synchronize(device)
     return Workload(run, error, TOLERANCE[name_of(dtype)])
 
 
 # ---- the memory of a call ----
 
 
-def peak_bytes_of(run: Callable[[], Any], device: str) -> Callable[[], int]:
-    """What measures the most memory that a call takes at once beside its inputs, in bytes, by the allocator.
+def peak_bytes_of(run: Callable[[], Any], device: str) -> Callable[[], int | None]:
+    """What measures the most memory that a call takes at once beside its inputs, by CUDA's allocator or the CPU's.
 
     >>> peak_bytes_of(lambda: torch.zeros(1000), "cpu")()
     4000
     """
-    return lambda: _peak_on_gpu(run) if is_gpu(device) else _peak_on_cpu(run)
+    return lambda: _peak_on_gpu(run) if is_cuda(device) else None if is_gpu(device) else _peak_on_cpu(run)
 
 
 def _peak_on_gpu(run: Callable[[], Any]) -> int:

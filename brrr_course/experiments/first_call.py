@@ -49,17 +49,15 @@ EXPERIMENT = Experiment(
         Axis("part", PARTS, label="what is done for the first time", scale="category", quick=ON_CPU),
     ),
     variants=(
-        Variant("cuda-first", "the first time", "cuda", timer="first-call", work="cuda", line="first"),
-        Variant("cuda-again", "the second time", "cuda", timer="call-again", work="cuda", line="again"),
-        Variant("cuda-no-compiler", "the first time, no compiler", "cuda", timer="first-call", line="no compiler",
-                shown=False),
-        Variant("cuda-eager", "the first time, all loaded before", "cuda", timer="first-call", line="eager",
-                shown=False),
+        Variant("cuda-first", "the first time", timer="first-call", work="cuda", line="first"),
+        Variant("cuda-again", "the second time", timer="call-again", work="cuda", line="again"),
+        Variant("cuda-no-compiler", "the first time, no compiler", timer="first-call", line="no compiler", shown=False),
+        Variant("cuda-eager", "the first time, all loaded before", timer="first-call", line="eager", shown=False),
         Variant("cpu-first", "CPU, the first time", "cpu", timer="first-call", work="cpu"),
         Variant("cpu-again", "CPU, the second time", "cpu", timer="call-again", work="cpu"),
     ),
     field="latency_s",
-    package=__name__,
+    package=__name__, needs="CUDA",
     anchors=({"part": KERNEL},),
 )  # fmt: skip
 

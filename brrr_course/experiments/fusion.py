@@ -147,7 +147,7 @@ def _variant(kind: str, way: str, *, cpu: bool = False) -> Variant:
     shown = kind == "chain"
     if cpu:
         return Variant(f"cpu-{name}", f"CPU, {label}", "cpu", implementation=way, operation=kind, shown=shown)
-    return Variant(name, label, "cuda", implementation=way, operation=kind, shown=shown)
+    return Variant(name, label, implementation=way, operation=kind, shown=shown)
 
 
 ON_CPU = {"eager": "eager", "compile": "blocks"}

@@ -83,8 +83,8 @@ EXPERIMENT = Experiment(
         Axis("elements", (SMALL, CPU_LARGE, LARGE), label="numbers (float32)", quick=(SMALL,)),
     ),
     variants=(
-        Variant("eager", "eager, as written", "cuda"),
-        Variant("compile", "torch.compile", "cuda", prepare_s=COMPILE_S),
+        Variant("eager", "eager, as written"),
+        Variant("compile", "torch.compile", prepare_s=COMPILE_S),
         Variant.twin("eager", "cpu", "CPU, eager, as written"),
         Variant.twin("compile", "cpu", "CPU, torch.compile"),
     ),

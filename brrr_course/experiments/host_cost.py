@@ -51,7 +51,7 @@ EXPERIMENT = Experiment(
         Axis("operators", CHAINS, label="operators in a row", quick=CHAINS),
     ),
     variants=(
-        *(Variant(way, label, "cuda", line=way) for way, label in RUNGS.items()),
+        *(Variant(way, label, line=way) for way, label in RUNGS.items()),
         *(Variant.twin(way, "cpu", f"{label}, on the CPU", stands_in_for=way)
           for way, label in RUNGS.items() if way not in ON_GPU_ALONE),
     ),

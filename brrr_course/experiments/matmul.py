@@ -10,8 +10,8 @@ from functools import partial
 
 from brrr.core.measurement import Point
 from brrr.counting.cost import Cost, matmul_cost
-from brrr.gpu import is_cpu, is_queue
-from brrr_course.experiments.checked import must_fit
+from brrr.gpu import CUDA, is_cpu, is_queue
+from brrr_course.experiments.checked import drawn_on, must_fit
 from brrr_course.experiments.lazily import torch
 from brrr_course.experiments.predicted import alone, product
 from brrr_course.nouns.experiment import Axis, Experiment, Line, PredictedRun, Run, Variant, Workload, stand_in
@@ -47,9 +47,9 @@ EXPERIMENT = Experiment(
     ),
     variants=(
         Variant("cpu", "CPU", "cpu"),
-        Variant("gpu-transfers", "GPU, data sent there and back", "cuda"),
-        Variant("gpu-first", "GPU, first call in a fresh process", "cuda", timer="first-call"),
-        Variant("gpu", "GPU, data already there", "cuda"),
+        Variant("gpu-transfers", "GPU, data sent there and back"),
+        Variant("gpu-first", "GPU, first call in a fresh process", timer="first-call"),
+        Variant("gpu", "GPU, data already there"),
         Variant("queue", "CPU queue (a CPU queue)", "cpu-queue"),
         Variant("webgpu", "your GPU, in the browser", "webgpu", timer="browser"),
     ),
@@ -86,14 +86,14 @@ def workload(variant: Variant, point: Point) -> Workload:
     on_gpu = variant.implementation == "gpu"
     must_fit(3 * n * n * 4, variant.processor, f"matmul {n}")
     a, b = (_random(n, on_gpu) for _ in range(2))
-    there = on_gpu or is_cpu(variant.device)
-    run: Run = (lambda: a @ b) if there else (lambda: (a.cuda() @ b.cuda()).cpu())
+    there, device = on_gpu or is_cpu(variant.device), variant.processor
+    run: Run = (lambda: a @ b) if there else (lambda: (a.to(device) @ b.to(device)).cpu())
     return Workload(run, product_error(a, b), TOLERANCE)
 
 
 def _random(n: int, on_gpu: bool) -> torch.Tensor:
     """A fresh random matrix; drawn on the GPU where it is in use already, for a CPU needs seconds for 32768^2."""
-    drawn = torch.randn(n, n, device="cuda" if on_gpu or torch.cuda.is_initialized() else "cpu")
+    drawn = torch.randn(n, n, device=drawn_on(CUDA if on_gpu else "cpu"))
     return drawn if on_gpu else drawn.cpu()
 
 

@@ -85,9 +85,10 @@ EXPERIMENT = Experiment(
     title="The same calls, another memory",
     question="How much faster does a call get where only the memory is faster?",
     axes=(Axis("call", NAMES, label="call", scale="category", quick=(CALLS[STREAMS][0], CALLS[CACHED][0])),),
-    variants=(Variant("eager", "the call's kernels", "cuda", prepare_s=1.0),),
+    variants=(Variant("eager", "the call's kernels", prepare_s=1.0),),
     field="kernel_s",
     package=__name__,
+    needs="CUDA",
     anchors=({"call": CALLS[STREAMS][0]}, {"call": CALLS[COMPUTE][0]}),
 )
 

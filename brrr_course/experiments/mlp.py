@@ -204,7 +204,7 @@ def _on_cpu(layers: int, batch: int, hidden: int) -> bool:
 
 def _variant(way: str) -> Variant:
     seconds = {"compile": COMPILE_S, "max-autotune": TUNE_S, "best": CHOOSE_S}.get(way, 0.0)
-    return Variant(way, LABELS[way], "cuda", prepare_s=seconds, isolated=way == "max-autotune", shown=way in SHOWN)
+    return Variant(way, LABELS[way], prepare_s=seconds, isolated=way == "max-autotune", shown=way in SHOWN)
 
 
 ORDER = (

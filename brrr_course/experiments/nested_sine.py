@@ -10,20 +10,21 @@ import time
 import types
 import warnings
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from brrr.core.measurement import Estimate, Measurement, Point
 from brrr.counting.cost import Cost
-from brrr.gpu import is_gpu, is_queue
+from brrr.gpu import is_queue, kind_of, synchronize
 from brrr.running.pipeline import host_array
 from brrr.timing.activity import record_activity
 from brrr.timing.cpu_queue import CpuQueue
-from brrr_course.experiments.checked import PointInputs, must_fit, sampled_error
+from brrr_course.experiments.checked import PointInputs, drawn_on, must_fit, sampled_error
 from brrr_course.experiments.lazily import torch
 from brrr_course.experiments.predicted import alone, kernel, pointwise, run
 from brrr_course.experiments.sines import chain
 from brrr_course.experiments.transfers import give_back_pinned
-from brrr_course.nouns.experiment import Axis, Experiment, Line, PredictedRun, Run, Variant, Workload
+from brrr_course.nouns.experiment import Axis, Experiment, Line, PredictedRun, Run, Variant, Workload, accelerator
 
 SINES, ITEMSIZE = 4, 4
 POWERS = (0, 4, 8, *range(10, 25), 26, 28, 31)
@@ -83,20 +84,18 @@ EXPERIMENT = Experiment(
     ),
     variants=(
         Variant("cpu", "CPU", "cpu"),
-        Variant("gpu-transfers", "GPU, data sent there and back", "cuda",
+        Variant("gpu-transfers", "GPU, data sent there and back",
                 line="with transfers", line_label="GPU with transfers"),
-        Variant("gpu-transfers-sync", "GPU with transfers, one more wait", "cuda",
-                line="extra synchronize", shown=False),
-        Variant("gpu-transfers-then-sync", "GPU with transfers, a wait after fetching", "cuda",
-                line="wait after", shown=False),
-        Variant("gpu-transfers-kept", "GPU, data sent there and back into an existing array", "cuda",
+        Variant("gpu-transfers-sync", "GPU with transfers, one more wait", line="extra synchronize", shown=False),
+        Variant("gpu-transfers-then-sync", "GPU with transfers, a wait after fetching", line="wait after", shown=False),
+        Variant("gpu-transfers-kept", "GPU, data sent there and back into an existing array",
                 line="kept", line_label="GPU with transfers, into an existing array", shown=False),
-        Variant("gpu-pinned", "GPU with transfers, pinned memory", "cuda", line="pinned"),
-        Variant("gpu", "GPU, data already there", "cuda", line="without transfers", line_label="GPU without transfers"),
-        Variant("gpu-compiled", "GPU without transfers, torch.compile", "cuda", line="compiled", shown=False),
-        Variant("gpu-scripted", "GPU without transfers, torch.jit.script", "cuda", line="scripted", shown=False),
-        Variant("gpu-scripted-first", "the first call of torch.jit.script", "cuda", timer="own",
-                line="scripted first", shown=False),
+        Variant("gpu-pinned", "GPU with transfers, pinned memory", line="pinned"),
+        Variant("gpu", "GPU, data already there", line="without transfers", line_label="GPU without transfers"),
+        Variant("gpu-compiled", "GPU without transfers, torch.compile", line="compiled", shown=False, needs="Triton"),
+        Variant("gpu-scripted", "GPU without transfers, torch.jit.script", line="scripted", shown=False),
+        Variant("gpu-scripted-first", "the first call of torch.jit.script", timer="own",
+                line="scripted first", shown=False, needs="CUDA"),
         Variant("cpu-drawing", "CPU, drawing the random numbers", "cpu", line="drawing", shown=False),
         Variant.twin("gpu-transfers", "cpu-queue", "CPU queue, data sent there and back",
                      line_label="CPU queue with transfers", stands_in_for="with transfers"),
@@ -155,11 +154,11 @@ def workload(variant: Variant, point: Point) -> Workload:
         return _on_queue(variant, n)
     if variant.implementation == "cpu-drawing":
         return Workload(lambda: torch.rand(n), uniform_error(n), UNIFORM_TOLERANCE)
-    held = Normal.of(n, "cuda" if variant.on_gpu and variant.implementation in ON_DEVICE else "cpu")
+    held = Normal.of(n, variant.processor if variant.implementation in ON_DEVICE else "cpu")
     run = RUNS[variant.implementation](held.x)
     if variant.on_gpu and (n <= QUICK or variant.implementation in ON_DEVICE):
         run()  # makes the context, compiles: what happens once must not pass for a slow call
-        torch.cuda.synchronize()
+        synchronize(variant.processor)
     error = sampled_error(chain(SINES), held.x, SAMPLE)
     return Workload(run, error, TOLERANCE, others={"measured": lambda: first_calls(held.x)})
 
@@ -170,7 +169,7 @@ def _refuse(n: int, variant: Variant) -> None:
     if variant.on_gpu:
         if n > QUICK:
             torch.cuda.empty_cache()  # what torch keeps for later is not counted as free
-        must_fit(4 * 4 * n, "cuda", what)
+        must_fit(4 * 4 * n, variant.processor, what)
     if not (variant.on_gpu and variant.implementation in ON_DEVICE):
         must_fit(4 * 4 * n, "cpu", what)
 
@@ -179,8 +178,7 @@ class Normal(PointInputs):
     """Normal numbers, drawn where it is fast (a CPU needs half a minute for 2^31), shared by a point's variants."""
 
     def __init__(self, n: int, device: str) -> None:
-        drawn_on = "cuda" if is_gpu(device) or torch.cuda.is_initialized() else "cpu"
-        self.x = torch.randn(n, device=drawn_on).to(device)
+        self.x = torch.randn(n, device=drawn_on(device)).to(device)
 
 
 def uniform_error(n: int) -> Callable[[Any], float]:
@@ -199,27 +197,17 @@ def _cpu(x: torch.Tensor) -> Run:
     return lambda: nested_sine(x)
 
 
-def _transfers(x: torch.Tensor) -> Run:
-    return lambda: nested_sine(x.to("cuda")).cpu()
-
-
-def _transfers_sync(x: torch.Tensor) -> Run:
-    """As the source had it: waiting before the result is fetched."""
+def _transfers(x: torch.Tensor, wait_before: bool = False, wait_after: bool = False) -> Run:
+    """With a wait before the result is fetched, as the source had it, or with one after it has been."""
+    there = accelerator()
 
     def run() -> torch.Tensor:
-        y = nested_sine(x.to("cuda"))
-        torch.cuda.synchronize()
-        return y.cpu()
-
-    return run
-
-
-def _transfers_then_sync(x: torch.Tensor) -> Run:
-    """Waiting once more, after the result has been fetched."""
-
-    def run() -> torch.Tensor:
-        y = nested_sine(x.to("cuda")).cpu()
-        torch.cuda.synchronize()
+        y = nested_sine(x.to(there))
+        if wait_before:
+            synchronize(there)
+        y = y.cpu()
+        if wait_after:
+            synchronize(there)
         return y
 
     return run
@@ -227,19 +215,19 @@ def _transfers_then_sync(x: torch.Tensor) -> Run:
 
 def _transfers_kept(x: torch.Tensor) -> Run:
     """Into ordinary memory that was written to before: a new result's pages are mapped when they are first touched."""
-    result = torch.full_like(x, float("nan"))
-    return lambda: result.copy_(nested_sine(x.to("cuda")))
+    result, there = torch.full_like(x, float("nan")), accelerator()
+    return lambda: result.copy_(nested_sine(x.to(there)))
 
 
 def _pinned(x: torch.Tensor) -> Run:
     """From and to pinned memory that is there before; the call returns before the result has arrived."""
     give_back_pinned()
-    source, result = (host_array(x.numel(), x.dtype) for _ in range(2))
+    (source, result), there = (host_array(x.numel(), x.dtype) for _ in range(2)), accelerator()
     source.copy_(x)
     result.fill_(float("nan"))
 
     def run() -> torch.Tensor:
-        result.copy_(nested_sine(source.to("cuda", non_blocking=True)), non_blocking=True)
+        result.copy_(nested_sine(source.to(there, non_blocking=True)), non_blocking=True)
         return result  # type: ignore[no-any-return]
 
     return run
@@ -274,20 +262,20 @@ FIRST_CALLS = 7
 def first_calls(x: torch.Tensor) -> Measurement:
     """The first call of newly scripted functions, to its synchronised end, and the kernels of one."""
     activities, _ = record_activity(lambda: scripted_anew()(x))
-    times = []
+    times, kind = [], kind_of(x.device)
     for _ in range(FIRST_CALLS):
         scripted = scripted_anew()
-        torch.cuda.synchronize()
+        synchronize(kind)
         start = time.perf_counter()
         scripted(x)
-        torch.cuda.synchronize()
+        synchronize(kind)
         times.append(time.perf_counter() - start)
-    return Measurement(latency_s=Estimate.of(times), kernels=len(activities) or None, device="cuda")
+    return Measurement(latency_s=Estimate.of(times), kernels=len(activities) or None, device=kind)
 
 
 RUNS: dict[str, Callable[[torch.Tensor], Run]] = {
-    "cpu": _cpu, "gpu-transfers": _transfers, "gpu-transfers-sync": _transfers_sync,
-    "gpu-transfers-then-sync": _transfers_then_sync,
+    "cpu": _cpu, "gpu-transfers": _transfers, "gpu-transfers-sync": partial(_transfers, wait_before=True),
+    "gpu-transfers-then-sync": partial(_transfers, wait_after=True),
     "gpu-transfers-kept": _transfers_kept, "gpu-pinned": _pinned, "gpu": _cpu, "gpu-compiled": _compiled,
     "gpu-scripted": _scripted, "gpu-scripted-first": lambda x: lambda: scripted_anew()(x),
 }  # fmt: skip

@@ -45,7 +45,7 @@ EXPERIMENT = Experiment(
         Axis("dtype", tuple(ITEMSIZE), label="type of the numbers", scale="category", quick=("float32",)),
     ),
     variants=(
-        *(Variant(way, label, "cuda") for way, label in WAYS.items()),
+        *(Variant(way, label) for way, label in WAYS.items()),
         *(Variant.twin(way, "cpu-queue", label) for way, label in WAYS.items()),
     ),
     field="busy_s", package=__name__,

@@ -85,11 +85,11 @@ EXPERIMENT = Experiment(
     question="How many bytes must be on their way for the full bandwidth?",
     axes=(Axis("blocks", BLOCKS, label="blocks of 256 threads", quick=(1, 132, 1056, 8448)),),
     variants=tuple(
-        Variant(f"loads-{n}", f"{name} in flight", "cuda", cache="cold", implementation=str(n), line=name)
+        Variant(f"loads-{n}", f"{name} in flight", cache="cold", implementation=str(n), line=name)
         for n, name in NAMED.items()
     ),
     field="busy_s",
-    package=__name__,
+    package=__name__, needs="CUDA",
     anchors=({"blocks": 132}, {"blocks": 8448}),
     rate=Rate("bytes", "B/s", "bytes read a second"),
     guides=(

@@ -74,7 +74,7 @@ TRACED_TOY = {"elements": QUEUE_MAX, "sines": 40}
 
 
 def _variant(name: str, label: str, *, shown: bool = True, line: str = "") -> Variant:
-    return Variant(name, label, "cuda", timer="measure-host", shown=shown, line=line)
+    return Variant(name, label, timer="measure-host", shown=shown, line=line)
 
 
 EXPERIMENT = Experiment(
@@ -104,6 +104,7 @@ EXPERIMENT = Experiment(
         Variant.twin("upload", "cpu-queue", "CPU queue: sending alone"),
     ),
     package=__name__,
+    needs="CUDA",
     anchors=(
         *({"elements": elements, "sines": 40} for elements in (2**26, 2**28)),
         *({"elements": QUEUE_MAX, "sines": sines} for sines in (1, 4, 40)),  # what the claims ask of the toy
@@ -291,8 +292,8 @@ def workload(variant: Variant, point: Point) -> Workload:
         return Toy(variant, point).workload()
     # input, result and their pageable twins on the host; input, result and reference (float64) on the GPU
     must_fit(4 * elements * ITEM_BYTES, "cpu", f"overlap {elements}")
-    must_fit(6 * elements * ITEM_BYTES, "cuda", f"overlap {elements}")
-    data = Travelling.of(elements, sines, "cuda")
+    must_fit(6 * elements * ITEM_BYTES, CUDA, f"overlap {elements}")
+    data = Travelling.of(elements, sines, CUDA)
     run, found = ON_CUDA[variant.implementation](data)
 
     sent = variant.implementation == "upload"
@@ -305,7 +306,7 @@ def workload(variant: Variant, point: Point) -> Workload:
 
 def _serial(data: Travelling, x: torch.Tensor, out: torch.Tensor) -> tuple[Run, torch.Tensor]:
     """One stream, everything in turn; the host waits only where a copy of pageable memory makes it."""
-    there = torch.empty(data.elements, device="cuda")
+    there = torch.empty(data.elements, device=CUDA)
 
     def run() -> None:
         there.copy_(x, non_blocking=True)
@@ -320,7 +321,7 @@ def _source_serial(data: Travelling) -> tuple[Run, None]:
     x, _ = data.pageable
 
     def run() -> torch.Tensor:
-        there = x.to("cuda")
+        there = x.to(CUDA)
         for _ in range(data.sines):
             there = torch.sin(there)
         return there.cpu()
@@ -339,7 +340,7 @@ def _source_streams(data: Travelling) -> tuple[Run, None]:
     up, work, down = _streams()
 
     def run() -> torch.Tensor:
-        there = torch.empty_like(x, device="cuda")
+        there = torch.empty_like(x, device=CUDA)
         with torch.cuda.stream(up):
             there.copy_(x, non_blocking=True)
         up.synchronize()
@@ -357,7 +358,7 @@ def _source_streams(data: Travelling) -> tuple[Run, None]:
 
 def _streams_pinned(data: Travelling) -> tuple[Run, torch.Tensor]:
     """The source's three streams and waits, with pinned memory and nothing allocated: only the waits are left."""
-    there = torch.empty(data.elements, device="cuda")
+    there = torch.empty(data.elements, device=CUDA)
     up, work, down = _streams()
     x, out = data.x, data.spoilt(data.out)
 
@@ -381,7 +382,7 @@ def _pipeline(
 ) -> tuple[Run, torch.Tensor]:  # fmt: skip
     chunks = math.ceil(data.elements * ITEM_BYTES / chunk_bytes) if chunk_bytes else None
     compute = partial(sine_in_place, count=data.sines)
-    pipeline = Pipeline(compute, data.elements, chunks=chunks, buffers=buffers, device="cuda", pinned=pinned)
+    pipeline = Pipeline(compute, data.elements, chunks=chunks, buffers=buffers, device=CUDA, pinned=pinned)
     data.spoilt(out)
     return partial(pipeline, x, out), out
 
@@ -404,7 +405,7 @@ def _compute(data: Travelling) -> tuple[Run, torch.Tensor]:
 
 def _upload(data: Travelling) -> tuple[Run, torch.Tensor]:
     """The copy to the GPU alone, on a stream of its own."""
-    sent, lane = torch.full((data.elements,), float("nan"), device="cuda"), StreamLane(CUDA)
+    sent, lane = torch.full((data.elements,), float("nan"), device=CUDA), StreamLane(CUDA)
     torch.cuda.synchronize()
 
     def run() -> None:

@@ -36,8 +36,8 @@ EXPERIMENT = Experiment(
     question="What does a prompt cost, by its length?",
     axes=(Axis("tokens", TOKENS, label="tokens of the prompt", quick=(1, 16, 128), most={"cpu": 1024}),),
     variants=(
-        Variant("eager", "eager", "cuda"),
-        Variant("graph", "CUDA Graph", "cuda"),
+        Variant("eager", "eager"),
+        Variant("graph", "CUDA Graph"),
         Variant.twin("eager", "cpu", "CPU, a small model"),
     ),
     package=__name__,

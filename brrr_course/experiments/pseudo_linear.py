@@ -168,7 +168,7 @@ def supports(variant: Variant, point: Point) -> bool:
 
 
 def _variant(layer: str, how: str, label: str, shown: bool = True) -> Variant:
-    return Variant(f"{layer}-{how}", label, "cuda", implementation=how, operation=layer, shown=shown)
+    return Variant(f"{layer}-{how}", label, implementation=how, operation=layer, shown=shown)
 
 
 def _twin(layer: str, how: str, label: str, shown: bool = True) -> Variant:
@@ -383,7 +383,7 @@ def workload(variant: Variant, point: Point) -> Workload:
     device = variant.processor
     must_fit(needed_bytes(variant, point), device, f"{variant.label} of width {width}, batch {batch}")
     if variant.implementation == "integers":
-        return _on_whole_numbers(width, batch)
+        return _on_whole_numbers(width, batch, device)
     inputs = PseudoInputs.of(width, batch, backward, device)
     layer, how = variant.operation, variant.implementation
     if on_queue:
@@ -459,12 +459,12 @@ def _way(how: str, call: Callable[[], Any]) -> Callable[[], Any]:
     return captured.replay
 
 
-def _on_whole_numbers(width: int, batch: int) -> Workload:
+def _on_whole_numbers(width: int, batch: int, device: str) -> Workload:
     """The linear layer without a bias on whole numbers; right only if every entry is exact (see `inexact_share`)."""
-    x, w = whole_numbers(batch, width, width, "cuda"), whole_numbers(width, width, width, "cuda")
+    x, w = (whole_numbers(rows, width, width, device) for rows in (batch, width))
 
     def error(y: torch.Tensor) -> float:
-        sampled = torch.randperm(batch, device="cuda")[:64]
+        sampled = torch.randperm(batch, device=device)[:64]
         here = float((y[sampled].double() != x[sampled].double() @ w.double().t()).double().mean())
         return max(here, inexact_share(f.linear, x, w))
 

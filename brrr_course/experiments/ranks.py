@@ -318,7 +318,7 @@ class Together(PointInputs):
 
 def variants_of(labels: Mapping[str, str]) -> tuple[Variant, ...]:
     """The variants of ways that ranks run: on GPUs, and by processes on the CPU, which stand in for them."""
-    gpu = (Variant(way, label, "cuda", timer="own", prepare_s=0.4) for way, label in labels.items())
+    gpu = (Variant(way, label, timer="own", prepare_s=0.4) for way, label in labels.items())
     cpu = (
         Variant.twin(way, "cpu", f"on the CPU: {label}", timer="own", prepare_s=0.4) for way, label in labels.items()
     )

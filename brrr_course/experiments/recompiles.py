@@ -49,13 +49,13 @@ EXPERIMENT = Experiment(
     question="Which calls of a compiled program compile again?",
     axes=(Axis("call", CALLS, label="call", scale="linear", quick=(1, 2)),),
     variants=(
-        *(Variant(way, label, "cuda", timer="own", implementation=way, shown=way not in (NUMBER, KEPT))
+        *(Variant(way, label, timer="own", implementation=way, shown=way not in (NUMBER, KEPT))
           for way, label in LABELS.items()),
         *(Variant.twin(way, "cpu", f"CPU, {label}", timer="own", shown=way not in (NUMBER, KEPT))
           for way, label in LABELS.items()),
     ),
     field="latency_s",
-    package=__name__,
+    package=__name__, needs="Triton",
     resident=True,
     anchors=({"call": 40},),
 )  # fmt: skip

@@ -104,7 +104,7 @@ def supports(variant: Variant, point: Point) -> bool:
 
 
 def _variant(how: str, kind: str, label: str, shown: bool = True) -> Variant:
-    return Variant(f"{how}-{kind}", label, "cuda", implementation=how, operation=kind, shown=shown)
+    return Variant(f"{how}-{kind}", label, implementation=how, operation=kind, shown=shown)
 
 
 def _twin(how: str, kind: str, label: str, line: str) -> Variant:

@@ -191,7 +191,7 @@ EXPERIMENT = Experiment(
         Line(f"{name.replace('-', ' ')} loop", name, "period_s", f"{label}, in a loop", shown=False)
         for name, label in LABELS.items() if name not in TRAINED
     ),
-    package=__name__,
+    package=__name__, needs="CUDA",
     anchors=({"batch": 4, "hidden": MAIN, "steps": LONG, "cell": "rnn_tanh", "dtype": "float32"},),
     predicts=unpredicted,
     rate=Rate("flop", "FLOP/s", "throughput"),

@@ -173,7 +173,7 @@ def cost(variant: Variant, point: Point) -> Cost:
 
 def _variant(name: str, label: str) -> Variant:
     field: Field | None = "span_s" if name in PRODUCTS else None
-    return Variant(name, label, "cuda", prepare_s=PREPARE_S.get(name, 0.0), field=field, shown=name in SHOWN)
+    return Variant(name, label, prepare_s=PREPARE_S.get(name, 0.0), field=field, shown=name in SHOWN)
 
 
 def _cpu_variant(name: str) -> Variant:
@@ -198,7 +198,7 @@ EXPERIMENT = Experiment(
         Line(f"{name.replace('-', ' ')} span", name, "span_s", f"{label}: span", shown=False)
         for name, label in LABELS.items() if name not in PRODUCTS
     ),
-    package=__name__,
+    package=__name__, needs="CUDA",
     anchors=(place(),),
     traces=tuple((name, place(steps=LENGTHS[0])) for name in TRACED),
     predicts=unpredicted,

@@ -55,8 +55,8 @@ EXPERIMENT = Experiment(
         ),
     ),
     variants=(
-        Variant("eager", "GPU, one launch after the other", "cuda"),
-        Variant("graph", "GPU, as one CUDA Graph", "cuda"),
+        Variant("eager", "GPU, one launch after the other"),
+        Variant("graph", "GPU, as one CUDA Graph"),
         Variant("queue", "CPU queue (a CPU queue)", "cpu-queue"),
         Variant("webgpu", "your GPU, in the browser", "webgpu", timer="browser"),
     ),

@@ -22,7 +22,8 @@ OPERATORS = 8
 WIDTH, CPU_WIDTH = 4096, 256
 """Numbers in a row of the chain: on a CPU few, so that there too a row is less than a call's overhead."""
 DIMENSION = 4096
-MOST = {("cuda", "chain"): 16384, ("cuda", "gemm"): 4096, ("cpu", "chain"): 16384, ("cpu", "gemm"): 64}
+MOST = {"chain": 16384, "gemm": 4096}
+MOST_ON_CPU = {"chain": 16384, "gemm": 64}
 ITEMSIZE = 4
 
 
@@ -40,7 +41,7 @@ def rows(variant: Variant, point: Point) -> int:
 
 def supports(variant: Variant, point: Point) -> bool:
     """Each kind of work ends where it has shown what it has to show."""
-    return int(point["batch"]) <= MOST[variant.processor, variant.operation]
+    return int(point["batch"]) <= (MOST if variant.on_gpu else MOST_ON_CPU)[variant.operation]
 
 
 def cost(variant: Variant, point: Point) -> Cost:
@@ -59,7 +60,7 @@ TWICE = (("", "", ""), ("-double", " doubled", ", twice the batch"))
 def _variants() -> Iterator[Variant]:
     for kind, label in KINDS:
         for end, name, twice in TWICE:
-            variant = Variant(f"{kind}{end}", f"{label}{twice}", "cuda", implementation="double" if end else "once",
+            variant = Variant(f"{kind}{end}", f"{label}{twice}", implementation="double" if end else "once",
                               operation=kind,
                               line=f"{kind}{name}")  # fmt: skip
             yield variant

@@ -9,6 +9,7 @@ from functools import partial
 
 from brrr.core.measurement import Point, Value
 from brrr.counting.cost import Cost
+from brrr.gpu import CUDA
 from brrr.running.pipeline import Pipeline
 from brrr_course.experiments.checked import must_fit
 from brrr_course.experiments.overlap import ITEM_BYTES, TOLERANCE, Toy, Travelling, sine_in_place
@@ -41,10 +42,11 @@ EXPERIMENT = Experiment(
         Axis("buffers", (1, 2, 3, 4, 6, 8), label="buffers on the device"),
     ),
     variants=(
-        Variant("pipeline", "pipeline, pinned", "cuda", timer="measure-host"),
+        Variant("pipeline", "pipeline, pinned", timer="measure-host"),
         Variant.twin("pipeline", "cpu-queue", "CPU queue: pipeline"),
     ),
     package=__name__,
+    needs="CUDA",
 )
 
 
@@ -58,12 +60,12 @@ def workload(variant: Variant, point: Point) -> Workload:
     if not variant.on_gpu:
         return Toy(variant, full).workload()
     elements, sines = int(full["elements"]), int(full["sines"])
-    for place, arrays in (("cpu", 4), ("cuda", 6)):
+    for place, arrays in (("cpu", 4), (CUDA, 6)):
         must_fit(arrays * elements * ITEM_BYTES, place, f"schedule {elements}")
-    data = Travelling.of(elements, sines, "cuda")
+    data = Travelling.of(elements, sines, CUDA)
     compute = partial(sine_in_place, count=sines)
     chunks, buffers = int(point["chunks"]), int(point["buffers"])
-    pipeline = Pipeline(compute, elements, chunks=chunks, buffers=buffers, device="cuda")
+    pipeline = Pipeline(compute, elements, chunks=chunks, buffers=buffers, device=CUDA)
     data.spoilt(data.out)
     run = partial(pipeline, data.x, data.out)
     return Workload(run, lambda _: data.error(data.out), TOLERANCE)

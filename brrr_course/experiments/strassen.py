@@ -319,7 +319,7 @@ EXPERIMENT = Experiment(
     ),
     variants=VARIANTS,
     field="span_s",
-    package=__name__,
+    package=__name__, needs="CUDA",
     on_cpu={(gpu := way.name.replace("-", " ")): f"cpu {gpu}" for way in ON_CPU if way.form != "winograd"},
     anchors=({"size": 4096},),
     rate=Rate("flop", "FLOP/s", "effective rate, 2n^3 over the time"),

@@ -60,13 +60,14 @@ EXPERIMENT = Experiment(
         Axis("size", SIZES, label="matrix size n", quick=(256, GPU_SMALLEST), most={"cpu": 1024}),
     ),
     variants=(
-        Variant("strassen", "Strassen's form, float32", "cuda"),
-        Variant("default", "matmul as it chooses by itself, float32", "cuda"),
-        Variant("library", "the library's product, float32", "cuda"),
+        Variant("strassen", "Strassen's form, float32"),
+        Variant("default", "matmul as it chooses by itself, float32"),
+        Variant("library", "the library's product, float32"),
         Variant("cpu-strassen", "CPU, Strassen's form, float32", "cpu", implementation="strassen"),
     ),
     field="span_s",
     package=__name__,
+    needs="CUDA",
 )
 
 

@@ -99,13 +99,13 @@ EXPERIMENT = Experiment(
         Axis("numbers", NUMBERS, label="floats in the array", quick=(2**22,), most={"cpu-queue": 2**24}),
     ),
     variants=(
-        Variant("read", "read", "cuda"),
-        Variant("write", "write", "cuda"),
+        Variant("read", "read"),
+        Variant("write", "write"),
         Variant.twin("read", "cpu-queue", "x[offset::stride] summed"),
         Variant.twin("write", "cpu-queue", "x[offset::stride] filled"),
     ),
     field="busy_s",
-    package=__name__,
+    package=__name__, needs="CUDA",
     anchors=({"stride": 1, "offset": 0, "numbers": 2**26}, {"stride": 8, "offset": 0, "numbers": 2**26}),
     rate=Rate("bytes", "B/s", "useful bytes a second"),
     guides=(

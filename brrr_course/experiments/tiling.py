@@ -9,6 +9,7 @@ from brrr.core import units
 from brrr.core.errors import UnavailableError
 from brrr.core.measurement import Point, Value
 from brrr.counting.cost import Cost, matmul_cost
+from brrr.gpu import CUDA
 from brrr_course.experiments.checked import PointInputs, must_fit
 from brrr_course.experiments.lazily import torch
 from brrr_course.nouns.experiment import Axis, Experiment, Variant, Workload
@@ -36,8 +37,9 @@ EXPERIMENT = Experiment(
         Axis("warps", (4, 8), label="warps of a block"),
         Axis("stages", (2, 3, 4, 5), label="steps loaded ahead"),
     ),
-    variants=(Variant("layer", "relu(x @ w.T + b), one kernel", "cuda"),),
+    variants=(Variant("layer", "relu(x @ w.T + b), one kernel"),),
     package=__name__,
+    needs="CUDA",
 )
 
 
@@ -52,11 +54,11 @@ class TiledLayer(PointInputs):
     """A layer on random numbers, and what it must give."""
 
     def __init__(self) -> None:
-        must_fit(6 * ITEM_BYTES * BATCH * WIDTH, "cuda", "tiling")
-        drawn = torch.Generator("cuda").manual_seed(0)
+        must_fit(6 * ITEM_BYTES * BATCH * WIDTH, CUDA, "tiling")
+        drawn = torch.Generator(CUDA).manual_seed(0)
         shapes = (BATCH, WIDTH), (WIDTH, WIDTH), (WIDTH,)
         self.x, self.w, self.b = (
-            torch.randn(shape, generator=drawn, device="cuda").to(torch.bfloat16) for shape in shapes
+            torch.randn(shape, generator=drawn, device=CUDA).to(torch.bfloat16) for shape in shapes
         )
         self.expected = torch.relu(torch.addmm(self.b.float(), self.x.float(), self.w.float().t()))
 
@@ -73,7 +75,7 @@ def workload(variant: Variant, point: Point) -> Workload:
     rows, columns, depth, warps, stages = (int(point[axis.name]) for axis in EXPERIMENT.axes)
     tiling = LayerTiling(rows, columns, depth, warps, stages)
     layer = TiledLayer.of()
-    out = torch.full((BATCH, WIDTH), torch.nan, dtype=torch.bfloat16, device="cuda")
+    out = torch.full((BATCH, WIDTH), torch.nan, dtype=torch.bfloat16, device=CUDA)
     run = launch(layer.x, layer.w, layer.b, out, tiling, tf32=False)
     try:
         run()

@@ -17,7 +17,7 @@ from brrr.gpu import is_queue
 from brrr_course.experiments.checked import error_against, must_fit
 from brrr_course.experiments.lazily import torch
 from brrr_course.experiments.matmul import queued_product
-from brrr_course.nouns.experiment import Axis, Experiment, Variant, Workload
+from brrr_course.nouns.experiment import Axis, Experiment, Variant, Workload, accelerator
 
 SPINS_US = (0, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
 INJECTED_US = ((100, 20), (200, 50), (50, 10), (20, 100), (50, 200), (10, 50))
@@ -55,7 +55,7 @@ def supports(variant: Variant, point: Point) -> bool:
 
 
 def _timer(timer: str, label: str, field: Field, *, line: str = "") -> Variant:
-    return Variant(timer, label, "cuda", timer=timer, work="function", field=field, line=line)
+    return Variant(timer, label, timer=timer, work="function", field=field, line=line)
 
 
 EXPERIMENT = Experiment(
@@ -67,12 +67,12 @@ EXPERIMENT = Experiment(
         Axis("cache", ("hot", "cold"), label="cache", scale="category", quick=("hot",), noun="cache"),
     ),
     variants=(
-        Variant("measure", "measure(), kernels alone", "cuda", work="function", field="kernel_s"),
+        Variant("measure", "measure(), kernels alone", work="function", field="kernel_s"),
         _timer("do-bench", "triton do_bench (cold cache)", "span_s", line="do_bench"),
         _timer("do-bench-cudagraph", "triton do_bench_cudagraph", "span_s", line="do_bench_cudagraph"),
         _timer("torch-benchmark", "torch.utils.benchmark", "period_s", line="torch.utils.benchmark"),
         _timer("no-sync", "without synchronize()", "host_s"),
-        Variant("no-warm-up", "first call, no warm-up", "cuda", timer="no-warm-up", line="no warm-up"),
+        Variant("no-warm-up", "first call, no warm-up", timer="no-warm-up", line="no warm-up"),
         _timer("sync-each-call", "synchronize() each call", "latency_s"),
         _timer("event-pair", "event pair each call", "span_s", line="event pair each call"),
         _timer("transfers-included", "transfers included", "latency_s"),
@@ -114,8 +114,8 @@ def _on_gpu(
     tolerance: float = FP32_TOLERANCE,
 ) -> Workload:  # fmt: skip
     """A workload on the GPU, with a twin that also sends its inputs there and its result back."""
-    on_host = tuple(tensor.cpu() for tensor in inputs)
-    with_transfers = lambda: run(*(tensor.cuda() for tensor in on_host)).cpu()  # noqa: E731
+    on_host, there = tuple(tensor.cpu() for tensor in inputs), accelerator()
+    with_transfers = lambda: run(*(tensor.to(there) for tensor in on_host)).cpu()  # noqa: E731
     return Workload(lambda: run(*inputs), error, tolerance, cost, others={"with_transfers": with_transfers})
 
 
@@ -129,12 +129,12 @@ def _elementwise_cost(x: torch.Tensor, operators: int = 1) -> Cost:
 
 
 def _relu(shape: str) -> Workload:
-    x = torch.randn(*_shape(shape), device="cuda")
+    x = torch.randn(*_shape(shape), device=accelerator())
     return _on_gpu(torch.relu, (x,), _elementwise_cost(x), error_against(torch.relu, (x,)), EXACT)
 
 
 def _softmax(shape: str) -> Workload:
-    x = torch.randn(*_shape(shape), device="cuda")
+    x = torch.randn(*_shape(shape), device=accelerator())
     cost = Cost(flop=5.0 * x.numel(), bytes=2.0 * x.nbytes)
     return _on_gpu(lambda t: torch.softmax(t, -1), (x,), cost, error_against(lambda t: torch.softmax(t, -1), (x,)))
 
@@ -142,8 +142,8 @@ def _softmax(shape: str) -> Workload:
 def _copy(size: str) -> Workload:
     scale = {"KB": 1e3, "MB": 1e6, "GB": 1e9}[size[-2:]]
     count = int(float(size[:-2]) * scale) // 4
-    must_fit(count * 12, "cuda", f"copy {size}")
-    x, out = torch.randn(count, device="cuda"), torch.full((count,), float("nan"), device="cuda")
+    must_fit(count * 12, accelerator(), f"copy {size}")
+    x, out = torch.randn(count, device=accelerator()), torch.full((count,), float("nan"), device=accelerator())
     cost = Cost(flop=0.0, bytes=2.0 * x.nbytes)
 
     def error(result: torch.Tensor) -> float:
@@ -156,12 +156,12 @@ def _gemm(size: str) -> Workload:
     from brrr.roofline.calibrate.part import product_error
 
     n = int(size)
-    a, b = torch.randn(n, n, device="cuda"), torch.randn(n, n, device="cuda")
+    a, b = torch.randn(n, n, device=accelerator()), torch.randn(n, n, device=accelerator())
     return _on_gpu(torch.mm, (a, b), matmul_cost(n, n, n, 4), product_error(a, b))
 
 
 def _chain(length: str) -> Workload:
-    x = torch.randn(64, 1024, device="cuda")
+    x = torch.randn(64, 1024, device=accelerator())
     cost, error = _elementwise_cost(x, int(length)), error_against(torch.relu, (x,))
     return _on_gpu(lambda t: _repeated(torch.relu, t, int(length)), (x,), cost, error, EXACT)
 
@@ -174,7 +174,7 @@ def _repeated(operator: Callable[[torch.Tensor], torch.Tensor], x: torch.Tensor,
 
 def _mixed(length: str) -> Workload:
     """relu, sin, softmax, add in turn: kernels of different kinds and lengths in one chain."""
-    x = torch.randn(64, 1024, device="cuda")
+    x = torch.randn(64, 1024, device=accelerator())
 
     def chain(t: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
         steps = (torch.relu, torch.sin, lambda t: torch.softmax(t, -1), lambda t: t + x)
@@ -189,7 +189,7 @@ def _mixed(length: str) -> Workload:
 
 def _syncs(_: str) -> Workload:
     """A function that waits: reading a number off the GPU makes the host stand still."""
-    x = torch.randn(64, 1024, device="cuda")
+    x = torch.randn(64, 1024, device=accelerator())
 
     def error(found: float) -> float:
         expected = float(x.double().clamp(min=0).sum())
@@ -207,7 +207,7 @@ def _spins(text: str) -> Workload:
 
     count, duration = text.split("x")
     seconds = float(duration.removesuffix("us")) * 1e-6
-    out = torch.zeros(int(count), 3, dtype=torch.int64, device="cuda")
+    out = torch.zeros(int(count), 3, dtype=torch.int64, device=accelerator())
     rows = list(out)
 
     def chain() -> None:
@@ -224,7 +224,7 @@ def _injected(text: str) -> Workload:
     host_text, _, device_text = text.split("-")
     host_s = float(host_text.removesuffix("us")) * 1e-6
     device_s = float(device_text.removesuffix("us")) * 1e-6
-    out = torch.zeros(3, dtype=torch.int64, device="cuda")
+    out = torch.zeros(3, dtype=torch.int64, device=accelerator())
 
     def run() -> None:
         until = time.perf_counter() + host_s

@@ -11,11 +11,11 @@ from typing import Any
 
 from brrr.core.measurement import Point
 from brrr.counting.cost import Cost
-from brrr.gpu import is_gpu, tensors_on
+from brrr.gpu import CUDA, tensors_on
 from brrr.gpu.datasheet import Hardware
 from brrr.running.pipeline import host_array
 from brrr.timing.cpu_queue import CpuQueue
-from brrr_course.experiments.checked import must_fit
+from brrr_course.experiments.checked import drawn_on, must_fit
 from brrr_course.experiments.lazily import torch
 from brrr_course.nouns.experiment import Axis, Experiment, Guide, Line, Rate, Run, Variant, Workload, stand_in
 
@@ -52,11 +52,11 @@ EXPERIMENT = Experiment(
              quick=(2**10, 2**16, 2**22), most={"cpu-queue": 2**28}),  # a laptop has other uses for its memory
     ),
     variants=(
-        *(Variant(f"{way}-{memory}", f"{label} the GPU, {memory}", "cuda", implementation=way, operation=memory,
+        *(Variant(f"{way}-{memory}", f"{label} the GPU, {memory}", implementation=way, operation=memory,
                   line=f"{line} {memory}")
           for way, label, line in (("h2d", "to", "up"), ("d2h", "from", "down")) for memory in ("pageable", "pinned")),
-        Variant("both-pinned", "both ways at once, pinned", "cuda", implementation="both", operation="pinned"),
-        Variant("device", "within the GPU's memory (read and written)", "cuda"),
+        Variant("both-pinned", "both ways at once, pinned", implementation="both", operation="pinned", needs="CUDA"),
+        Variant("device", "within the GPU's memory (read and written)"),
         Variant("cpu", "within the CPU's memory (read and written)", "cpu"),
         Variant("queue-pageable", "to the CPU queue, through a staging buffer", "cpu-queue",
                 implementation="queue", operation="pageable", stands_in_for="up pageable"),
@@ -98,7 +98,7 @@ def workload(variant: Variant, point: Point) -> Workload:
     """The copy of that many fresh random bytes that the variant names."""
     n = int(point["nbytes"])
     if variant.on_gpu:
-        must_fit(4 * n if variant.implementation == "both" else 2 * n, "cuda", f"copying {n} bytes")
+        must_fit(4 * n if variant.implementation == "both" else 2 * n, variant.processor, f"copying {n} bytes")
     must_fit(4 * n, "cpu", f"copying {n} bytes")
     return MAKE[variant.implementation](variant, n)
 
@@ -109,8 +109,7 @@ def random_bytes(n: int, device: str) -> torch.Tensor:
     >>> random_bytes(1003, "cpu").shape
     torch.Size([1003])
     """
-    drawn_on = "cuda" if is_gpu(device) or torch.cuda.is_initialized() else "cpu"
-    words = torch.empty((n + 7) // 8, dtype=torch.int64, device=drawn_on).random_(-(2**63), None)
+    words = torch.empty((n + 7) // 8, dtype=torch.int64, device=drawn_on(device)).random_(-(2**63), None)
     return words.view(torch.uint8)[:n].to(device)
 
 
@@ -144,10 +143,10 @@ def _link(variant: Variant, n: int) -> Workload:
     """One direction over the link."""
     way, kind = variant.implementation, variant.operation
     host = "pinned" if kind == "pinned" else "cpu"
-    source = random_bytes(n, "cuda")
+    source = random_bytes(n, variant.processor)
     if way == "h2d":
         source = in_pinned_memory(source) if kind == "pinned" else source.cpu()
-    target = spoilt(source, "cuda" if way == "h2d" else host)
+    target = spoilt(source, variant.processor if way == "h2d" else host)
 
     def run() -> None:
         target.copy_(source, non_blocking=kind == "pinned")
@@ -157,8 +156,8 @@ def _link(variant: Variant, n: int) -> Workload:
 
 def _both(variant: Variant, n: int) -> Workload:
     """Both directions at once: the way back on a stream of its own, which the current one waits for."""
-    there, here = in_pinned_memory(random_bytes(n, "cuda")), random_bytes(n, "cuda")
-    on_gpu, on_host = spoilt(there, "cuda"), spoilt(here, "pinned")
+    there, here = in_pinned_memory(random_bytes(n, CUDA)), random_bytes(n, CUDA)
+    on_gpu, on_host = spoilt(there, CUDA), spoilt(here, "pinned")
     back = torch.cuda.Stream()
 
     def run() -> None:
@@ -173,8 +172,8 @@ def _both(variant: Variant, n: int) -> Workload:
 
 
 def _device(variant: Variant, n: int) -> Workload:
-    source = random_bytes(n, "cuda")
-    target = spoilt(source, "cuda")
+    source = random_bytes(n, variant.processor)
+    target = spoilt(source, variant.processor)
     return _copying(lambda: target.copy_(source), (source, target))
 
 

@@ -48,7 +48,7 @@ EXPERIMENT = Experiment(
         Axis("dtype", tuple(ITEMSIZE), label="type of the elements", scale="category", quick=("float32",)),
     ),
     variants=(
-        *(Variant(name, name, "cuda") for name in FUNCTIONS),
+        *(Variant(name, name) for name in FUNCTIONS),
         *(Variant.twin(name, "cpu-queue", name) for name in FUNCTIONS),
     ),
     field="busy_s",

@@ -14,6 +14,7 @@ from functools import lru_cache
 from brrr.core.errors import UnavailableError
 from brrr.core.measurement import Estimate, Measurement, Point, Value
 from brrr.counting.cost import Cost
+from brrr.gpu import CUDA
 from brrr.gpu.datasheet import find_hardware
 from brrr.gpu.device import this_device
 from brrr.gpu.probe import utilisation
@@ -41,12 +42,13 @@ EXPERIMENT = Experiment(
         Axis("size", SIZES, label="matrix size n", quick=(256, 2048)),
     ),
     variants=(
-        Variant("driver", "utilisation, as nvidia-smi reports it", "cuda", timer="own"),
-        Variant("busy", "a kernel is running", "cuda", timer="own"),
-        Variant("peak", "FLOP done, of the datasheet's peak", "cuda", timer="own"),
+        Variant("driver", "utilisation, as nvidia-smi reports it", timer="own"),
+        Variant("busy", "a kernel is running", timer="own"),
+        Variant("peak", "FLOP done, of the datasheet's peak", timer="own"),
     ),
     field="busy_s",
     package=__name__,
+    needs="CUDA",
     anchors=(TINY,),
 )
 
@@ -72,7 +74,7 @@ def found(n: int, graph: bool) -> tuple[dict[str, list[float]], float]:
     """The three shares, and the product's error."""
     from brrr.roofline.calibrate.part import product_error
 
-    a, b = (torch.randn(n, n, device="cuda", dtype=torch.bfloat16) for _ in range(2))
+    a, b = (torch.randn(n, n, device=CUDA, dtype=torch.bfloat16) for _ in range(2))
     error = product_error(a, b)(a @ b)
 
     def many() -> None:
@@ -82,8 +84,8 @@ def found(n: int, graph: bool) -> tuple[dict[str, list[float]], float]:
     run = capture(many).replay if graph else many
     loop_s, told = loop(run)
     call_s = loop_s / AHEAD
-    busy_s = measure(lambda: torch.mm(a, b), device="cuda", budget_s=0.1).busy_s
-    hardware = find_hardware(this_device("cuda").name)
+    busy_s = measure(lambda: torch.mm(a, b), device=CUDA, budget_s=0.1).busy_s
+    hardware = find_hardware(this_device(CUDA).name)
     if busy_s is None or hardware is None or not told:
         raise UnavailableError("utilisation: the driver, the profiler or the datasheet tells nothing here")
     peak = hardware.peak("bf16", "tensor cores")

@@ -53,8 +53,8 @@ EXPERIMENT = Experiment(
         Axis("tokens", TOKENS, label="tokens", quick=(1024,)),
     ),
     variants=(
-        Variant("forward", "logits", "cuda"),
-        Variant("step", "logits and both gradients", "cuda"),
+        Variant("forward", "logits"),
+        Variant("step", "logits and both gradients"),
     ),
     field="span_s",
     package=__name__,

@@ -23,6 +23,7 @@ from brrr.gpu.device import this_device
 from brrr.kernels.elementwise.kernel import Elementwise
 from brrr_course.experiments.checked import has_cpp_compiler
 from brrr_course.lessons.waiting import Comparison
+from brrr_course.nouns.experiment import HAVE
 from brrr_course.nouns.source import quick
 from brrr_course.sources import source
 from brrr_course.view.display import caption_html, static
@@ -100,9 +101,9 @@ def generated(name: str, on: str | None = None) -> GeneratedCode:
     if name not in WORKS:
         raise ArgumentError("generated", "name", name, f"one of {', '.join(WORKS)}")
     chosen = source(on).name
-    if is_gpu(chosen) or (is_cpu(chosen) and has_cpp_compiler() and not quick()):
+    if chosen in HAVE["Triton"] or (is_cpu(chosen) and has_cpp_compiler() and not quick()):
         return compiled_now(name, tensors_on(chosen))
-    return recorded(name, RECORDED if is_cpu(chosen) else chosen)
+    return recorded(name, RECORDED if is_cpu(chosen) or is_gpu(chosen) else chosen)
 
 
 def compiled_now(name: str, kind: DeviceKind) -> GeneratedCode:

@@ -114,10 +114,11 @@ def compare(
 
     def compared() -> Comparison:
         asked, guessed = (guess.form, guess.value) if guess is not None else (None, None)
-        point, chosen = {**(at or {}), **axes}, source_for(source, described.name)
-        found = quantity(Subject(asked, guessed, described, chosen, lines, point, of, truth))
+        named = lines.values() if isinstance(lines, Mapping) and of == "time" else lines
+        point, chosen = {**(at or {}), **axes}, source_for(source, described.name, tuple(named))
+        found = quantity(Subject(asked, guessed, described.on(chosen.kind), chosen, lines, point, of, truth))
         if chosen.live:
-            renew_all(described)
+            renew_all(described.name)
         return found
 
     if guess is None or guess.answered:

@@ -16,7 +16,7 @@ def data_here() -> None:
     """
     chosen = source()
     device = chosen.badge(experiment("matmul")).device
-    measured = f"this CPU, and {QUEUE}" if is_cpu(chosen.name) else f"an {device}"
+    measured = f"this CPU, and {QUEUE}" if is_cpu(chosen.name) else f"this {device}"
     live = f"The figures measure {measured}. To fill one, press “Measure all points” below it."
     why = "As BRRR_SOURCE asks" if is_gpu(default_device_kind()) else "No GPU here"
     print(live if chosen.live else f"{why}: the figures replay an {device}, and every slider works.")

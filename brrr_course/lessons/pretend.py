@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from brrr.gpu import is_gpu
+from brrr.gpu import CUDA, is_cuda
 from brrr.timing.cpu_queue import CpuQueue
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -280,10 +280,10 @@ class Busy:
 
 @contextmanager
 def busy() -> Iterator[Busy]:
-    """The GPU if the lesson's source is one, else the CPU queue, whose worker sleeps."""
+    """The GPU if the lesson's source is one of CUDA's, else the CPU queue, whose worker sleeps."""
     from brrr_course.sources import source
 
-    if is_gpu(source().name):
+    if is_cuda(source().name):
         yield busy_gpu()
         return
     with CpuQueue() as queue:
@@ -310,7 +310,7 @@ def busy_gpu() -> Busy:
 
     from brrr.timing.gate import spin
 
-    stamps = torch.zeros(3, dtype=torch.int64, device="cuda")
+    stamps = torch.zeros(3, dtype=torch.int64, device=CUDA)
 
     def event() -> Any:
         made: Any = torch.cuda.Event(enable_timing=True)
@@ -319,7 +319,7 @@ def busy_gpu() -> Busy:
 
     spin(0.0, stamps)  # loads the kernel, which is not the student's first call
     torch.cuda.synchronize()
-    return Busy(live("cuda"), lambda duration_s: spin(duration_s, stamps), event, torch.cuda.synchronize)
+    return Busy(live(CUDA), lambda duration_s: spin(duration_s, stamps), event, torch.cuda.synchronize)
 
 
 def live(device: str) -> str:

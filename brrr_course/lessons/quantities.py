@@ -33,6 +33,8 @@ def times(subject: Subject) -> Comparison:
     true = subject.timed(truth, point) if truth else None
     if not found:
         return subject.missing(point)
+    if truth and not true:
+        return Comparison(f"{subject.badge} tells no truth to judge by: {described.line(truth).label}.")
     form, guessed = subject.form, subject.guessed
     far = {name: _error(time, true[1]) if true else time.median for name, (_, time) in found.items()}
     order = list(found) if isinstance(form, Quantity) else sorted(far, key=lambda name: far[name])

@@ -85,12 +85,13 @@ def roofline_of(
         If the experiment, a line or an axis does not exist.
     """
     described = experiment_named(experiment)
-    origin = source_for(source, described.name)
+    origin = source_for(source, described.name, lines)
+    described = described.on(origin.kind)
     badge = origin.badge(described)
     here = lines_here(described, origin, list(lines))
     if not here:
         return Comparison(f"{badge} has none of these lines: {', '.join(lines)}.")
-    kind = described.variant(here[0].variant).processor
+    kind = origin.kind if described.variant(here[0].variant).on_gpu else "cpu"
     known = figures_of(origin, described, kind).known
     if known is None:  # before anything is measured
         hint = "run brrr calibrate --device cpu, or choose the recording" if is_cpu(kind) else "run brrr calibrate"

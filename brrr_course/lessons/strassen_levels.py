@@ -6,7 +6,7 @@ from brrr_course.experiments.strassen import CPU, places, sizes, way_of
 from brrr_course.nouns.experiment import Experiment
 from brrr_course.nouns.source import Source, quick
 
-FIRST = {"cuda": 4096, "cpu": 512}
+FIRST, FIRST_ON_A_CPU = 4096, 512
 """The size at which a live source measures before anything is shown."""
 
 FIRST_ON_GPU = (
@@ -37,7 +37,7 @@ def sizes_with_errors(source: Source) -> list[int]:
     """The sizes of which a source has times and errors; a live one measures some ways at one size first."""
     if source.live:
         gpu = is_gpu(source.name)
-        wanted, first = (FIRST_ON_GPU, FIRST["cuda"]) if gpu else (FIRST_ON_CPU, FIRST["cpu"])
+        wanted, first = (FIRST_ON_GPU, FIRST) if gpu else (FIRST_ON_CPU, FIRST_ON_A_CPU)
         if quick() and not gpu:
             first = min(first, *map(int, source.values(described(), "size")))
         source.measure_together(described(), wanted, {"size": first})

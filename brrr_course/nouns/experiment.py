@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Literal, NoReturn
 from brrr.core.errors import ArgumentError, WrongResultError
 from brrr.core.measurement import FIELDS, Cache, DeviceKind, Field, Point, Processor, Value
 from brrr.counting.cost import Cost
-from brrr.gpu import is_gpu, is_queue, synchronize, tensors_on
+from brrr.gpu import CUDA, ROCM, gpu_here, is_cpu, is_cuda, is_gpu, is_queue, tensors_on, waiting
 from brrr.timing.cpu_queue import CpuQueue
 from brrr_course.nouns.claim import Claim, claims_of
 
@@ -110,12 +110,39 @@ class Axis:
         return 10 * abs(a - b) / ((max(numbers) - min(numbers)) or 1.0)
 
 
+def accelerator() -> Processor:
+    """What torch calls the accelerator that it uses here; "cuda" where it has none, which then is what is missing."""
+    return tensors_on(gpu_here() or CUDA)
+
+
+def has_gpu(kind: DeviceKind) -> bool:
+    """Whether a machine of this kind is measured on its GPU, also one whose back end is not here.
+
+    >>> has_gpu("cuda"), has_gpu("npu"), has_gpu("cpu")
+    (True, True, False)
+    """
+    return not (is_cpu(kind) or is_queue(kind) or kind == WEBGPU)
+
+
+WEBGPU: DeviceKind = "webgpu"
+BY_A_LOOP: Mapping[Field, Field] = {"kernel_s": "period_s", "busy_s": "period_s", "span_s": "period_s"}
 ELSEWHERE: Mapping[DeviceKind, Mapping[Field, Field]] = {
-    "cpu": {"kernel_s": "period_s", "busy_s": "period_s", "span_s": "period_s"},
+    CUDA: {},
     "cpu-queue": {"busy_s": "kernel_s", "span_s": "period_s"},
-    "webgpu": {"kernel_s": "period_s", "busy_s": "period_s", "span_s": "period_s"},
 }
-"""What a line shows without a GPU, where the time that its experiment asks for is not measured."""
+"""What a line shows where the time that its experiment asks for is not measured: the time of a loop, but for these."""
+
+HAVE: Mapping[str, Collection[DeviceKind]] = {"CUDA": (CUDA,), "Triton": (CUDA, ROCM, "xpu")}
+"""The GPUs that have what a variant may need beside torch: CUDA itself, or Triton, which torch.compile needs too."""
+NEEDS = {
+    **dict.fromkeys(("compile", "compile-known", "compile-saved", "do-bench", "triton"), "Triton"),
+    **dict.fromkeys((
+        "best", "compile-graph", "cuda", "cudnn", "do-bench-cudagraph", "efficient", "epilogue", "epilogue-graph",
+        "event-pair", "flash", "graph", "max-autotune", "megakernel", "megakernel-graph", "padded", "pycuda",
+        "pycuda-fused", "pycuda-graph", "reduce-overhead", "strassen", "strassen-accurate", "strassen-one",
+        "strassen-training", "streams", "triton-graph"), "CUDA"),
+}  # fmt: skip
+"""What the usual implementations need on a GPU."""
 
 
 @dataclass(frozen=True)
@@ -128,12 +155,13 @@ class Variant:
 
     `field`, `line`, `line_label` and `shown` tell of its line what is not as usual: which of the six times, its name,
     its label, whether it is drawn before anyone asks. `stands_in_for` names the line in whose place that line is shown
-    where there is no GPU: the CPU queue's, or the CPU's. `operation` and `implementation` say what runs.
+    where there is no GPU: the CPU queue's, or the CPU's. `operation` and `implementation` say what runs, `needs` which
+    GPUs can (HAVE); by default any that torch knows. `device` is "cuda" for all of them.
     """
 
     name: str
     label: str
-    device: DeviceKind
+    device: DeviceKind = CUDA
     timer: str = "measure"
     cache: Cache = "hot"
     work: str = ""
@@ -146,11 +174,14 @@ class Variant:
     line_label: str = ""
     shown: bool = True
     stands_in_for: str = ""
+    needs: str = ""
 
     def __post_init__(self) -> None:
         object.__setattr__(
             self, "implementation", self.implementation or self.name
         )  # of its only variant the name will do
+        if self.on_gpu:
+            object.__setattr__(self, "needs", self.needs or NEEDS.get(self.implementation, ""))
 
     @classmethod
     def twin(cls, of: str, device: DeviceKind, label: str, **told: Any) -> Variant:
@@ -171,19 +202,19 @@ class Variant:
 
     @property
     def processor(self) -> Processor:
-        """Where its tensors lie: the CPU queue's lie on the CPU."""
-        return tensors_on(self.device)
+        """Where its tensors lie: the CPU queue's lie on the CPU, the GPU's on the accelerator that is here."""
+        return accelerator() if self.on_gpu else tensors_on(self.device)
 
-    def its_line(self, field: Field) -> Line:
-        """The line that shows it in an experiment whose lines show `field`.
+    def its_line(self, field: Field, on: DeviceKind = "") -> Line:
+        """The line that shows it in an experiment whose lines show `field`; `on` tells another kind of GPU than CUDA's.
 
         >>> Variant("cpu-fused", "in one pass", "cpu", stands_in_for="fused").its_line("busy_s")
         Line(name='queue fused', variant='cpu-fused', field='period_s', label='in one pass', shown=True, \
 stands_in_for='fused')
         """
-        kind = "yours" if self.device == "webgpu" else "queue"
+        kind = "yours" if self.device == WEBGPU else "queue"
         named = self.line or (f"{kind} {self.stands_in_for}" if self.stands_in_for else self.name.replace("-", " "))
-        shows = self.field or ELSEWHERE.get(self.device, {}).get(field, field)
+        shows = self.field or ELSEWHERE.get(on or self.device, BY_A_LOOP).get(field, field)
         return Line(named, self.name, shows, self.line_label or self.label, self.shown, self.stands_in_for)
 
 
@@ -409,6 +440,8 @@ class Experiment:
         Whether inputs are generated on the GPU and stay there; used to plan a recording.
     devices : int
         How many devices of its kind a call takes, each with a process of its own.
+    needs : str
+        What its variants for the GPU need (HAVE), where they do not say it themselves.
     """
 
     name: str = dataclasses.field(default="", kw_only=True)
@@ -432,6 +465,7 @@ class Experiment:
     on_cpu: Mapping[str, str] = dataclasses.field(default_factory=dict)
     resident: bool = False
     devices: int = 1
+    needs: str = ""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "name", self.name or self.package.rpartition(".")[2])
@@ -453,10 +487,10 @@ class Experiment:
     def named(self, device: str, kind: DeviceKind) -> str:
         """The devices that a call takes, as a badge names them; on a CPU they are processes.
 
-        >>> Experiment("", "", (), (), devices=2).named("NVIDIA H100", "cuda")
+        >>> Experiment("", "", (), (), devices=2).named("NVIDIA H100", CUDA)
         '2 x NVIDIA H100'
         """
-        of = f"{self.devices} x " if is_gpu(kind) else f"{self.devices} processes on "
+        of = f"{self.devices} x " if has_gpu(kind) else f"{self.devices} processes on "
         return f"{of if self.devices > 1 else ''}{device}"
 
     def axis(self, name: str) -> Axis:
@@ -469,8 +503,37 @@ class Experiment:
 
     def variants_on(self, kind: DeviceKind) -> tuple[str, ...]:
         """Those that a machine runs: the CPU's, and the GPU's or, without one, the CPU queue's; or a browser's."""
-        kinds = ("webgpu",) if kind == "webgpu" else ("cpu", "cuda" if is_gpu(kind) else "cpu-queue")
-        return tuple(each.name for each in self.variants if each.device in kinds)
+        return tuple(each.name for each in self.variants if not self.lacks(each, kind))
+
+    def lacks(self, variant: Variant, kind: DeviceKind) -> str:
+        """What a variant needs that a machine of this kind has not; nothing where it runs.
+
+        >>> from brrr_course.experiments import experiment
+        >>> cos_cos = experiment("cos_cos")
+        >>> [cos_cos.lacks(cos_cos.variant("triton"), kind) for kind in ("xpu", "mps", "cpu")]
+        ['', 'Triton', 'another device']
+        """
+        there = (WEBGPU,) if kind == WEBGPU else ("cpu", CUDA if has_gpu(kind) else "cpu-queue")
+        if variant.device not in there:
+            return "another device"
+        needs = (variant.needs or self.needs or "CUDA" * (self.devices > 1)) if variant.on_gpu else ""
+        return "" if kind in HAVE.get(needs, (kind,)) else needs
+
+    def on(self, kind: DeviceKind) -> Experiment:
+        """The experiment with the times that its lines show of a machine of this kind.
+
+        >>> from brrr_course.experiments import experiment
+        >>> [experiment("unary").on(kind).line("relu").field for kind in ("cuda", "mps")]
+        ['busy_s', 'period_s']
+        """
+        return self._by_a_loop if has_gpu(kind) and not is_cuda(kind) else self
+
+    @cached_property
+    def _by_a_loop(self) -> Experiment:
+        """With the time of a loop in the variants' own lines; one that names another time itself shows no other."""
+        field = self.field or "period_s"
+        moved = {each.its_line(field): each.its_line(field, ROCM) for each in self.variants if each.on_gpu}
+        return dataclasses.replace(self, lines=tuple(moved.get(line, line) for line in self.lines))
 
     def line(self, name: str) -> Line:
         """The line of that name; ArgumentError with the names that exist."""
@@ -483,7 +546,7 @@ class Experiment:
 
     def in_browser(self, names: Collection[str]) -> list[Line]:
         """The lines of what a browser measures of its reader's GPU that stand beside any of these."""
-        return [x for x in self.lines if x.stands_in_for in names and self.variant(x.variant).device == "webgpu"]
+        return [x for x in self.lines if x.stands_in_for in names and self.variant(x.variant).device == WEBGPU]
 
     def stands_for(self, variant: str) -> tuple[str, ...]:
         """The variants for which this one stands in where there is no GPU."""
@@ -535,16 +598,19 @@ class Experiment:
 
     def made(self, variant: Variant, point: Point) -> Workload:
         """The same of a variant that the experiment need not have; what its module does not tell is filled in."""
+        if variant.on_gpu:
+            import_module("torch")  # which tells what accelerator is here
         made: Workload = import_module(self.package).workload(variant, point)
         if made.cost is UNTOLD and self.cost:
             made = dataclasses.replace(made, cost=self.cost(variant, point) or UNTOLD)
         if is_queue(variant.device) and made.queue is None:
             return made.queued()
         if variant.on_gpu and self.devices == 1:
-            made = dataclasses.replace(made, synchronize=made.synchronize or synchronize)
-            if made.warm:
+            wait = waiting(variant.processor)
+            made = dataclasses.replace(made, synchronize=made.synchronize or wait)
+            if made.warm and wait:
                 made.run()
-                synchronize()
+                wait()
         return made
 
     def _unknown(self, what: str, name: str, among: Sequence[Axis | Variant | Line]) -> NoReturn:

@@ -1,4 +1,4 @@
-"""Where measurements come from: `Live("cuda")`, `Live("cpu")` or `Recorded("h200")`, one interface;
+"""Where measurements come from: `Live("mps")`, `Live("cpu")` or `Recorded("h200")`, one interface;
 and `Evidence`, what a claim may look at.
 
 A recorded source has only the points that were recorded: it never invents one between.
@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from brrr.core.errors import NotRecordedError
-from brrr.core.measurement import FIELDS, Badge, Estimate, Field, Measurement, Point, Value
+from brrr.core.measurement import FIELDS, Badge, DeviceKind, Estimate, Field, Measurement, Point, Value
 from brrr.gpu import is_queue
 from brrr.gpu.datasheet import Hardware, find_hardware, hardware
 from brrr_course.nouns.experiment import Experiment
@@ -35,7 +35,11 @@ class Source(Protocol):
 
     @property
     def name(self) -> str:
-        """`recorded:h200`, `cuda` or `cpu`: what `BRRR_SOURCE` takes."""
+        """`recorded:h200`, `cuda`, `mps` or `cpu`: what `BRRR_SOURCE` takes."""
+
+    @property
+    def kind(self) -> DeviceKind:
+        """The kind of its machine: that of its accelerator, else "cpu"."""
 
     @property
     def live(self) -> bool:
@@ -142,6 +146,9 @@ class Evidence:
     source: Source
     doubts: dict[tuple[str, Key, Pair], None] = field(default_factory=dict, compare=False, repr=False)
     """The times read so far that break a pair of `AT_MOST`: variant, point and pair."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "experiment", self.experiment.on(self.source.kind))
 
     @property
     def doubted(self) -> str:

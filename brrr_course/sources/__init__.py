@@ -2,9 +2,11 @@
 
 import os
 import sys
+from collections.abc import Collection
 
 from brrr.core.errors import ArgumentError, UnavailableError
-from brrr.gpu import is_gpu, tensors_on
+from brrr.gpu import device, is_cpu, is_gpu
+from brrr_course.nouns.experiment import HAVE
 from brrr_course.nouns.source import Source
 
 FALLBACK = "recorded:h200"
@@ -15,8 +17,8 @@ _live: dict[str, Source] = {}
 
 
 def source(name: str | None = None) -> Source:
-    """The source of that name: `recorded:h200`, `cuda`, `cpu` or `remote:https://...`; None asks `BRRR_SOURCE`, then
-    looks for a GPU.
+    """The source of that name: `recorded:h200`, `cuda`, `mps`, `cpu` or `remote:https://...`; None asks `BRRR_SOURCE`,
+    then looks for a GPU.
 
     >>> source("recorded:h200").live
     False
@@ -26,33 +28,34 @@ def source(name: str | None = None) -> Source:
     if name is None and os.environ.get("BRRR_SOURCE", "").startswith("remote:"):
         return _remote_or_recorded(os.environ["BRRR_SOURCE"])
     name = name or os.environ.get("BRRR_SOURCE") or _default_name()
-    kind, _, device = name.partition(":")
+    kind, _, rest = name.partition(":")
     if kind == "remote":
         if name not in _live:
             from brrr_course.sources.remote import Remote
 
-            _live[name] = Remote(device)
+            _live[name] = Remote(rest)
         return _live[name]
     if kind == "recorded":
         from brrr_course.sources.recorded import recorded
 
-        return recorded(device or "h200")
-    if name in ("cuda", "cpu"):
+        return recorded(rest or "h200")
+    if is_cpu(name) or is_gpu(name) or name == device.default_device_kind():  # which has a vendor's back end loaded
         from brrr_course.sources.live import Live
 
         if name not in _live:
-            _live[name] = Live(tensors_on(name))
+            _live[name] = Live(name)
         return _live[name]
     from brrr_course.sources.remote import bare
 
-    raise ArgumentError("source", "name", bare(name), "recorded:DEVICE, cuda, cpu or remote:URL", _recordings_hint())
+    kinds = f"recorded:DEVICE, an accelerator ({device.accelerators()}), cpu or remote:URL"
+    raise ArgumentError("source", "name", bare(name), kinds, _recordings_hint())
 
 
-def source_for(given: Source | str | None, experiment: str) -> Source:
-    """The source that was asked for; where none was, one that can show the experiment.
+def source_for(given: Source | str | None, experiment: str, lines: Collection[str] = ()) -> Source:
+    """The source that was asked for; where none was, one that can show the experiment, or any of these lines.
 
-    That is a recording where it takes more GPUs than are here, and another where the usual one lacks it: one of the
-    course's before one of your own.
+    That is a recording where it takes more GPUs than are here, or what this one lacks, and another where the usual one
+    lacks it: one of the course's before one of your own.
 
     >>> source_for(None, "matmul").name, source_for("recorded:h100", "matmul").name  # doctest: +SKIP
     ('recorded:h200', 'recorded:h100')
@@ -60,14 +63,18 @@ def source_for(given: Source | str | None, experiment: str) -> Source:
     if given is not None:
         return source(given) if isinstance(given, str) else given
     from brrr.core.recordings import recorded_devices
-    from brrr.gpu.device import others
     from brrr_course.experiments import experiment as experiment_named
     from brrr_course.nouns.ledger import course_devices
     from brrr_course.sources.recorded import Recorded
 
     found = source()
-    if is_gpu(found.name) and len(others(found.name, more := experiment_named(experiment).devices - 1)) < more:
-        found = source(FALLBACK)
+    if is_gpu(found.name):
+        asked = experiment_named(experiment)
+        shown = [asked.variant(each.variant) for each in asked.lines if each.name in lines]
+        wanted = shown or [each for each in asked.variants if each.on_gpu]
+        lacking = all(asked.lacks(each, found.name) in HAVE for each in wanted)
+        if lacking or len(device.others(found.name, asked.devices - 1)) + 1 < asked.devices:
+            found = source(FALLBACK)
     if not isinstance(found, Recorded) or experiment in found.experiments():
         return found
     recordings = map(Recorded, sorted(recorded_devices(), key=lambda device: device not in course_devices()))
@@ -83,9 +90,8 @@ def _remote_or_recorded(name: str) -> Source:
 
 
 def _default_name() -> str:
-    from brrr.gpu.device import default_device_kind
-
-    return "cuda" if is_gpu(default_device_kind()) else FALLBACK
+    found = device.default_device_kind()
+    return found if is_gpu(found) else FALLBACK
 
 
 def _recordings_hint() -> str:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from brrr.core.errors import NotRecordedError
 from brrr.core.measurement import FIELDS, Badge, Estimate, Measurement, Point, Value
+from brrr.gpu import CUDA
 from brrr_course.nouns.claim import Claim
 from brrr_course.nouns.experiment import Axis, Experiment
 from brrr_course.nouns.source import Evidence, Key, Source, fits
@@ -219,7 +220,7 @@ def ends_and_middle(axes: Sequence[Axis]) -> list[Key]:
 class MadeUp:
     """A source that has every point, all with the same times."""
 
-    name, live = "made up", False
+    name, kind, live = "made up", CUDA, False
 
     def __init__(self, experiment: Experiment) -> None:
         times: dict[str, Any] = {name: Estimate(1e-3, 1e-3, 1e-3, 9) for name in FIELDS}

@@ -26,7 +26,6 @@ from typing import IO
 from brrr.core.errors import BrrrError, NotRecordedError, RecordingError
 from brrr.core.files import cannot_write, is_own, require_writable, write_atomically
 from brrr.core.recordings import FILE, first_that_reads
-from brrr.gpu import tensors_on
 from brrr_course.nouns.experiment import Experiment
 from brrr_course.sources import laptops, samples, timeline_file
 from brrr_course.sources.plan import Step
@@ -303,7 +302,7 @@ class Store:
         failed = set() if retry else {name for name in step.variants if self.failure(step, name)}
         if not set(step.variants) - failed - there:
             return None
-        alive = step.experiment.variants_on(tensors_on(self.machine.kind))
+        alive = step.experiment.variants_on(self.machine.kind)
         again = [name for name in alive if name in there and step.experiment.has(name, step.point)]
         wanted = {*again, *step.variants} - (failed - there)
         return replace(step, variants=tuple(v.name for v in step.experiment.variants if v.name in wanted))

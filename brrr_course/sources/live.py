@@ -1,4 +1,4 @@
-"""Measuring now: `Live("cuda")` and `Live("cpu")`, which also offers the CPU queue, a CPU queue."""
+"""Measuring now: `Live(CUDA)`, `Live("mps")`; and `Live("cpu")`, which also offers the CPU queue."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from brrr.core.errors import BrrrError, UnavailableError
 from brrr.core.measurement import DeviceKind, Measurement, Point, Value
 from brrr.core.private import keep_compiled_code_private
-from brrr.gpu import tensors_on
+from brrr.gpu import CUDA
 from brrr_course.nouns.experiment import Experiment
 from brrr_course.sources.on_device import OnDevice
 
@@ -28,8 +28,8 @@ class Live(OnDevice):
 
     Parameters
     ----------
-    kind : {"cuda", "cpu"}
-        The device.
+    kind : str
+        The device: "cpu", or an accelerator's kind, such as "cuda" or "mps".
     budget_s : float
         About how many seconds to measure each point.
 
@@ -39,21 +39,16 @@ class Live(OnDevice):
         If the device is not here.
     """
 
-    def __init__(self, kind: DeviceKind = "cuda", *, budget_s: float = 0.2) -> None:
+    def __init__(self, kind: DeviceKind = CUDA, *, budget_s: float = 0.2) -> None:
         from brrr.gpu.device import this_device
 
         keep_compiled_code_private()
-        self.kind = kind
-        self.device = this_device(tensors_on(kind))
+        self.name = self.kind = kind
+        self.device = this_device(kind)
         self.device_name, self.torch_version = self.device.name, self.device.torch_version or ""
         self.budget_s = budget_s
         self._measured: dict[tuple[str, str], dict[tuple[Value, ...], Measurement]] = {}
         self._timelines: dict[tuple[str, str], dict[tuple[Value, ...], Timeline]] = {}
-
-    @property
-    def name(self) -> str:
-        """ "cuda" or "cpu"."""
-        return self.kind
 
     def known(self, experiment: Experiment, variant: str) -> Mapping[tuple[Value, ...], Measurement]:
         """What was measured so far in this session."""
@@ -86,10 +81,6 @@ class Live(OnDevice):
             if not isinstance(found, BrrrError):
                 self._measured.setdefault((experiment.name, variant), {})[key] = _with_error(found)
 
-    def drifts(self, experiment: Experiment) -> Mapping[tuple[str, str], float]:
-        """Empty: a point is measured once, so it cannot drift."""
-        return {}
-
     def traced(self, experiment: Experiment, variant: str) -> tuple[dict[str, Value], ...]:
         """The points traced so far in this session."""
         names = [axis.name for axis in experiment.axes]
@@ -110,8 +101,9 @@ class Live(OnDevice):
 
     def _require(self, call: str, experiment: Experiment, variant: str) -> None:
         if variant not in self.variants(experiment):
+            lacks = experiment.lacks(experiment.variant(variant), self.kind)
             raise UnavailableError(
-                f"Live({self.kind!r}).{call}: variant {variant!r} of {experiment.name!r} needs another device; "
+                f"Live({self.kind!r}).{call}: variant {variant!r} of {experiment.name!r} needs {lacks}; "
                 f"here there are {', '.join(self.variants(experiment))}"
             )
 

@@ -1,5 +1,6 @@
 """What the sources have in common that measure now, on this machine or on the class's."""
 
+from collections.abc import Mapping
 from datetime import date
 
 from brrr.core.measurement import Badge, DeviceKind, Value
@@ -34,6 +35,10 @@ class OnDevice:
     def variants(self, experiment: Experiment) -> tuple[str, ...]:
         """On a GPU the CPU's and the GPU's variants; without one, the CPU's and the queue's."""
         return experiment.variants_on(self.kind)
+
+    def drifts(self, experiment: Experiment) -> Mapping[tuple[str, str], float]:
+        """Empty: a point is measured once, so it cannot drift."""
+        return {}
 
     def values(self, experiment: Experiment, axis: str) -> tuple[Value, ...]:
         """The axis's own values: a live source can go anywhere on them."""

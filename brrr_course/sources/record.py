@@ -58,7 +58,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "experiments", nargs="*", metavar="EXPERIMENT", help=f"{', '.join(NAMES)}; all if none is named"
     )
-    parser.add_argument("--device", choices=("cuda", "cpu"), help="what to measure (default: the GPU if there is one)")
+    parser.add_argument(
+        "--device", metavar="KIND", help="cuda, mps, cpu, ...: what to measure (default: the GPU if there is one)"
+    )
     parser.add_argument("--out", type=Path, metavar="DIR", help="folder of the recordings; the device's lies inside it")
     parser.add_argument("--claims", action="store_true", help="only what claims look at, and the sliders' ends")
     parser.add_argument("--plan", action="store_true", help="print the predicted minutes and measure nothing")
@@ -66,12 +68,9 @@ def _parser() -> argparse.ArgumentParser:
         "--minutes", type=_positive, default=8.0, help="stop after so many (default: 8); run again to go on"
     )
     parser.add_argument("--budget", type=_positive, metavar="S", help="seconds a variant is measured for at each point")
-    parser.add_argument("--sizes", metavar="N,N", help="short for --only size=N,size=N")
     parser.add_argument("--only", metavar="NAME=VALUE,...", help="only these points: axes' names, or variant")
     parser.add_argument("--retry", action="store_true", help="try again what could not be measured in an earlier run")
-    how = parser.add_mutually_exclusive_group()
-    how.add_argument("--resume", action="store_true", help="skip what is recorded already (this is the default)")
-    how.add_argument("--fresh", action="store_true", help="set the old recording of this device aside and begin anew")
+    parser.add_argument("--fresh", action="store_true", help="set the device's old recording aside and begin anew")
     return parser
 
 
@@ -86,7 +85,7 @@ def _chosen(options: argparse.Namespace) -> tuple[list[Experiment], list[Step]]:
     from brrr_course.experiments import NAMES, experiment
 
     experiments = [experiment(name) for name in options.experiments or NAMES]
-    only = parse_only(options.only, options.sizes)
+    only = parse_only(options.only)
     _check_only(only, experiments)
     found = steps(experiments, options.device, only=only, budget_s=options.budget, quick=quick())
     if options.claims:
@@ -133,15 +132,14 @@ def _learn(
         estimator.learn_rows(e, rows)
 
 
-def parse_only(only: str | None, sizes: str | None = None) -> dict[str, list[str]]:
+def parse_only(only: str | None) -> dict[str, list[str]]:
     """The points that are wanted, by axis.
 
     >>> parse_only("size=1024,size=2048,variant=gpu")
     {'size': ['1024', '2048'], 'variant': ['gpu']}
     """
     wanted: dict[str, list[str]] = {}
-    pairs = [f"size={size}" for size in sizes.split(",")] if sizes else []
-    for pair in pairs + (only.split(",") if only else []):
+    for pair in only.split(",") if only else ():
         name, equals, value = (part.strip() for part in pair.partition("="))
         if not (name and equals and value):
             raise ArgumentError("brrr record", "--only", pair, "NAME=VALUE, as size=1024")
@@ -224,7 +222,7 @@ def _record(options: argparse.Namespace) -> int:
 
 def _trace(options: argparse.Namespace, experiments: Sequence[Experiment], folder: Path, left_s: float) -> bool:
     """Write the timelines that are listed and missing, in the time that is left; whether Ctrl-C ended it."""
-    only = parse_only(options.only, options.sizes)
+    only = parse_only(options.only)
     traced = record_traces(experiments, options.device, folder, only=only, quick=quick(), limit_s=left_s)
     if traced.text:
         print(traced.text)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from brrr.core.errors import ArgumentError, NotRecordedError, RecordingError
-from brrr.core.measurement import FIELDS, Badge, Measurement, Point, Value
+from brrr.core.measurement import FIELDS, Badge, DeviceKind, Measurement, Point, Value
 from brrr.core.recordings import FILE, device_folders, first_that_reads, recorded_devices, search_path, ships
 from brrr_course.nouns.experiment import Experiment
 from brrr_course.nouns.source import Key, Pair, Shown, broken
@@ -93,6 +93,13 @@ class Recorded:
     def name(self) -> str:
         """`recorded:h200`, as `BRRR_SOURCE` takes it."""
         return f"recorded:{self.device}"
+
+    @property
+    def kind(self) -> DeviceKind:
+        """That of the machine."""
+        found = first_that_reads(self.folders, Machine.read)
+        assert found is not None  # each of the folders has one
+        return found.kind
 
     def experiments(self) -> tuple[str, ...]:
         """The names of the experiments that were recorded."""

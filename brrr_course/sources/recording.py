@@ -24,8 +24,8 @@ from brrr.core.errors import ArgumentError, NotRecordedError, RecordingError
 from brrr.core.files import digest, file_bytes, json_text, read_json, write_atomically
 from brrr.core.measurement import DeviceKind, Value
 from brrr.core.recordings import FILE, SLUG
-from brrr.gpu import is_gpu, tensors_on
-from brrr_course.nouns.experiment import Experiment
+from brrr.gpu import is_gpu
+from brrr_course.nouns.experiment import Experiment, has_gpu
 from brrr_course.sources.rows import Reader, Row, check_row, columns, to_cells, within
 
 # The format's history, newest last. A change of any key makes a new version; a new column of the CSVs does not, for
@@ -162,7 +162,9 @@ class Machine:
     def __post_init__(self) -> None:
         if not SLUG.fullmatch(self.slug):
             raise ArgumentError("Machine", "slug", self.slug, "lower-case letters, digits and hyphens")
-        if is_gpu(self.kind) and self.device in {run.cpu for run in self.runs}:
+        if not self.kind.isidentifier():
+            raise ArgumentError("Machine", "kind", self.kind, "cpu, or what torch calls an accelerator, as cuda or mps")
+        if has_gpu(self.kind) and self.device in {run.cpu for run in self.runs}:
             raise ArgumentError("Machine", "kind", self.kind, f"cpu, as {self.device} is one")
         seen: set[str] = set()
         for number, run in enumerate(self.runs):
@@ -232,7 +234,7 @@ def collect_environment(kind: DeviceKind) -> tuple[Machine, RunInfo]:
         cpu=device.cpu,
         cpu_cores=device.cpu_count,
     )
-    return Machine(device.slug, device.name, tensors_on(kind)), run
+    return Machine(device.slug, device.name, device.kind), run
 
 
 def on_several(run: RunInfo, kind: DeviceKind, count: int) -> RunInfo:

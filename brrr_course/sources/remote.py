@@ -20,7 +20,6 @@ from brrr.core.errors import ArgumentError, BrrrError, NotRecordedError, Unavail
 from brrr.core.files import typed
 from brrr.core.measurement import DeviceKind, Measurement, Point, Value
 from brrr.core.recordings import SLUG, device_folders
-from brrr.gpu import tensors_on
 from brrr_course.nouns.experiment import Experiment
 from brrr_course.sources.on_device import OnDevice
 from brrr_course.sources.rows import from_cells
@@ -201,9 +200,8 @@ class Remote(OnDevice):
         self._last: dict[str, int] = {}
 
     def _introduce(self, about: Mapping[str, Any]) -> None:
-        said = [about[key] for key in ("kind", "device", "slug", "torch")]
-        kind, self.device_name, self._slug, self.torch_version = typed(tuple[DeviceKind, str, str, str], said, "about")
-        self.kind = tensors_on(kind)
+        said = typed(tuple[str, ...], [about[key] for key in ("kind", "device", "slug", "torch")], "about")
+        self.kind, self.device_name, self._slug, self.torch_version = said
         if not SLUG.fullmatch(self._slug):  # a folder's name
             raise ValueError(f"slug is {self._slug!r}")
 
@@ -283,10 +281,6 @@ class Remote(OnDevice):
         after = -1
         while after < (after := self._last.setdefault(experiment.name, 0)):  # page by page, until none is new
             self.connection.ask("GET", f"/points/{experiment.name}?after={after}", read=read)
-
-    def drifts(self, experiment: Experiment) -> Mapping[tuple[str, str], float]:
-        """None: a point is measured once."""
-        return {}
 
     def traced(self, experiment: Experiment, variant: str) -> tuple[dict[str, Value], ...]:
         """None: the gateway measures, and traces nothing."""

@@ -13,7 +13,7 @@ from urllib.parse import quote
 
 from brrr.core.errors import BrrrError, DeviceMemoryError, UnavailableError
 from brrr.core.measurement import Estimate, Field, Measurement, Point
-from brrr.gpu import is_queue, tensors_on
+from brrr.gpu import is_queue, kind_of
 from brrr.gpu.precision import float32_products, float32_recurrence
 from brrr.timing import interleave
 from brrr.timing import naive as naive_timers
@@ -173,7 +173,7 @@ def _place(variant: Variant, workload: Workload) -> Place:
     if is_queue(variant.device):
         assert workload.queue is not None, f"{variant.name} runs on the CPU queue, but its workload has none"
         return workload.queue  # type: ignore[no-any-return]
-    return variant.processor
+    return kind_of(variant.processor)
 
 
 def _wait_of(variant: Variant, workload: Workload) -> Callable[[], None]:
@@ -281,12 +281,12 @@ def trace_variant(experiment: Experiment, variant: str, point: Point) -> Timelin
 def _traced(experiment: Experiment, variant: str, point: Point) -> Timeline:
     if experiment.devices == 1:
         end_ranks()
-    workload, device = experiment.workload(variant, point), experiment.variant(variant).device
+    workload = experiment.workload(variant, point)
     try:
         workload.check()
         if "traced" in workload.others:
             return cast(Timeline, workload.others["traced"]())
-        return trace(workload.run, device=workload.queue if is_queue(device) else tensors_on(device))
+        return trace(workload.run, device=_place(experiment.variant(variant), workload))
     finally:
         workload.close()
 

@@ -199,7 +199,8 @@ def find_transition(
     found = experiment_named(experiment) if isinstance(experiment, str) else experiment
     along = found.axis(axis)
     _check(found, along, at or {}, most)
-    asking = Asking(found, source_for(source, found.name), along, predicate, at or {})
+    origin = source_for(source, found.name, getattr(predicate, "lines", ()))
+    asking = Asking(found.on(origin.kind), origin, along, predicate, at or {})
     values = asking.values(low, high)
     search = Search(asking.ask, values, most)
     try:

@@ -297,10 +297,10 @@ def publish(data: Mapping[str, Any], metadata: Mapping[str, Any] | None = None) 
     send(dict(data), metadata=dict(metadata or {}), raw=True)
 
 
-def renew_all(experiment: object) -> None:
+def renew_all(name: str) -> None:
     """Show in the figures of an experiment what was measured since."""
     for each in list(shown):
-        if each._panel is not None and each._panel.experiment is experiment:
+        if getattr(getattr(each._panel, "experiment", None), "name", "") == name:
             each._panel.renew()
 
 

@@ -170,8 +170,8 @@ def explore(
     unlock : Guess, optional
         The figure stays covered until this guess is given.
     source : str or Source, optional
-        Where the measurements come from: "recorded:h200", "cuda", "cpu" or a source. By default what `BRRR_SOURCE`
-        says, else the GPU if there is one, else the recording.
+        Where the measurements come from: "recorded:h200", "cuda", "mps", "cpu" or a source. By default what
+        `BRRR_SOURCE` says, else the GPU if there is one, else the recording.
     predict : bool
         Whether to show the predicted time of each line, thin and dashed, with what limits it. A button switches it.
     versus : mapping of str, optional
@@ -200,9 +200,9 @@ def explore(
     for line in lines or ():
         found.line(line)
     names = slider_names(found, at, sliders)
-    chosen = source_for(source, found.name)
-    wanted, at = at, reachable(found, chosen, at)
     view = view_of(found, names, show, values, lines)
+    chosen = source_for(source, found.name, lines or view.only)
+    wanted, at = at, reachable(found, chosen, at)
     moving = names if view.is_bars else [*names, view.x]
     standing = [axis for axis in at if axis not in moving]
     view = replace(view, keep={**{axis: (at[axis],) for axis in standing}, **view.keep})
@@ -226,8 +226,9 @@ def sources_here(current: Source, scene: Scene) -> list[tuple[str, str]]:
 
     recorded = [f"recorded:{device}" for device in recorded_devices()
                 if any((at / f"{scene.experiment.name}.csv").is_file() for at in device_folders(device))]  # fmt: skip
-    titles = {"cuda": "live on this GPU", "cpu": "live on this CPU"}
+    gpu = default_device_kind()
+    titles = {gpu: "live on this GPU", "cpu": "live on this CPU"}
     class_s = [name] if (name := os.environ.get("BRRR_SOURCE", "")).startswith("remote:") else []
     titles |= {name: "live on the class's device" for name in (*class_s, current.name) if name.startswith("remote:")}
-    named = dict.fromkeys([*recorded, default_device_kind(), "cpu", *class_s, current.name])
+    named = dict.fromkeys([*recorded, gpu, "cpu", *class_s, current.name])
     return [(titles.get(name, name.replace("recorded:", "recorded: ")), name) for name in named]

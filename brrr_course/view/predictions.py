@@ -120,7 +120,7 @@ class Predictions:
 
     def figures(self, variant: Variant) -> Figures:
         """What is known of the device that a variant runs on: the GPU, or the machine's CPU."""
-        kind = variant.processor
+        kind = self.source.kind if variant.on_gpu else "cpu"
         if kind not in self._figures:
             self._figures[kind] = figures_of(self.source, self.experiment, kind)
         return self._figures[kind]

@@ -54,10 +54,12 @@ class Scene:
         self, experiment: Experiment, source: Source, at: Mapping[str, Value], lines: Sequence[str] | None, view: View,
         predict: bool = False,
     ) -> None:  # fmt: skip
+        experiment = experiment.on(source.kind)
         self.experiment, self.source, self.view = experiment, source, view
         self.quantity = quantity(experiment, source, view)
         self.lines = available(experiment, source, lines, view.only)
         all_on = lines or view.only
+        self.asked = [line for line in experiment.lines if (line.name in all_on if all_on else line.shown)]
         self.on = [line.name for line in self.lines if all_on or line.shown] or [line.name for line in self.lines[:1]]
         self.values = slider_values(experiment, source, self.lines, view.keep)
         names = [line.name for line in self.lines]

@@ -10,8 +10,9 @@ from typing import NamedTuple
 
 from brrr.core import units
 from brrr.core.measurement import Estimate, Value
+from brrr.gpu import gpu_here
 from brrr_course.nouns import places
-from brrr_course.nouns.experiment import Axis, Experiment, Line
+from brrr_course.nouns.experiment import HAVE, Axis, Experiment, Line
 from brrr_course.nouns.source import Source
 from brrr_course.view.arguments import Versus
 from brrr_course.view.display import folded_html, table_html, table_text
@@ -200,6 +201,7 @@ def remark(scene: Scene) -> str:
         *(part.note for part in (stacked(scene) if scene.view.form == "stack" else ())),
         _absent(scene, [name for name in scene.on if name not in here]) if here else "",
         drifted(scene.experiment, scene.source, drawn),
+        lacking(scene),
         no_datasheet(scene),
     )
     return " ".join(part for part in parts if part)
@@ -320,6 +322,14 @@ def drifted(experiment: Experiment, source: Source, lines: Iterable[Line]) -> st
         return ""
     most, line = max(found, key=lambda drift: drift[0])
     return f"Measured again later, times differ by up to {units.percent(most, 2)} ({line.label})."
+
+
+def lacking(scene: Scene) -> str:
+    """Which of the lines asked for cannot be measured on the accelerator that is here, and what it lacks for them."""
+    kind, found = scene.source.kind if scene.source.live else gpu_here(), scene.experiment
+    lacks = {line.label: found.lacks(found.variant(line.variant), kind) for line in scene.asked} if kind else {}
+    named = {what: "; ".join(label for label in lacks if lacks[label] == what) for what in HAVE}
+    return " ".join(f"This GPU has no {what}, which these need: {named[what]}." for what in HAVE if named[what])
 
 
 def nothing_here(scene: Scene) -> str:

@@ -16,7 +16,7 @@ class RecordedGpu(Live):
 
     def __init__(self) -> None:
         super().__init__("cpu")
-        self.kind = "cuda"
+        self.name = self.kind = "cuda"
         self.recorded = Recorded("h200")
 
     def measure(self, experiment: Experiment, variant: str, point: Point) -> Measurement:

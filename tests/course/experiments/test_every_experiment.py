@@ -204,10 +204,11 @@ def accepts(workload: Workload, wrong: Any) -> bool:
 
 OTHERWISE = {
     ("adds", "cpp"), ("nested_sine", "cpu-drawing"), ("fusion", "cuda"), ("remat", "checkpoint"),
-    ("mlp", "strassen-one"), ("mystery", "eager"),
+    ("mlp", "strassen-one"), ("mystery", "eager"), ("transfers", "h2d"), ("transfers", "d2h"),
     *(("bits", each.implementation) for each in experiment("bits").variants),
 }  # fmt: skip
-"""What random numbers take, what a kernel leaves out, what is computed again, fewer multiplications, short types."""
+"""What random numbers take, what a kernel leaves out, what is computed again, fewer multiplications, short types,
+and what crosses no link on a CPU."""
 PASSED_OVER = {"repeat", "cos_cos", "sines", "fusion", "remat"}
 """Their costs also tell what the operators one by one move."""
 UNTRACED = {"strassen", "unary", "strides", "norms"}

@@ -94,7 +94,7 @@ def kernels_of(named: dict[int, str]) -> Evidence:
     """A source that knows the kernels of W x in float32, by the columns, and another one's of bfloat16."""
     rows = {(n, 2048, dtype): Measurement(launched=(kernel if dtype == "float32" else "other 9x9x9 of 1", "splitK"))
             for n, kernel in named.items() for dtype in ("float32", "bfloat16")}  # fmt: skip
-    source: Any = SimpleNamespace(known=lambda experiment, variant: rows if variant == "nn" else {})
+    source: Any = SimpleNamespace(kind="cuda", known=lambda experiment, variant: rows if variant == "nn" else {})
     return Evidence(GEMM, source)
 
 

@@ -73,6 +73,8 @@ def test_the_toy_timeline_shows_the_overlap_and_the_waits() -> None:
 class MadeUp:
     """A source in which computing takes so many times what it does on a made-up machine."""
 
+    kind = "cuda"
+
     def __init__(self, slower: float) -> None:
         self.slower = slower
 

@@ -64,7 +64,9 @@ def test_products_are_those_of_the_first_layer(name: str) -> None:
 def test_blocks_are_those_of_the_first_kernel() -> None:
     kernels = ("sgemm_64x32 16x8x1 of 128", "reduce 4x1x1 of 256")
     rows = {tuple(place().values()): Measurement(launched=kernels), tuple(place("gru").values()): Measurement()}
-    source: Any = SimpleNamespace(known=lambda experiment, variant: rows if variant == "gate-product" else {})
+    source: Any = SimpleNamespace(
+        kind="cuda", known=lambda experiment, variant: rows if variant == "gate-product" else {}
+    )
     found = grids(Evidence(LADDER, source), "gate-product")
     assert (list(found.axes), dict(found.values)) == (AXES, {tuple(place().values()): 128})
     with pytest.raises(NotRecordedError, match="no kernel of state-product was named"):

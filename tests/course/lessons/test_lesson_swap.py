@@ -72,7 +72,7 @@ def test_every_call_is_drawn_where_its_bytes_and_its_ratio_are() -> None:
 
 def test_without_an_h100_it_says_what_would_measure_it(monkeypatch: pytest.MonkeyPatch) -> None:
     class Nothing:
-        name = "recorded:h100"
+        name, kind = "recorded:h100", "cuda"
 
         def __getattr__(self, name: str) -> object:
             raise NotRecordedError("nothing here")

@@ -52,7 +52,7 @@ def test_too_few_sizes_are_no_line() -> None:
 def test_a_gpus_times_go_before_those_of_its_cpu() -> None:
     gpu, cpu = on_a_line(2e-5, 1e11), on_a_line(2e-3, 1e9)
     known = {"all-reduce": gpu, "cpu-all-reduce": cpu, "cpu-send": cpu, "send": {}}
-    both = SimpleNamespace(name="toy", variants=lambda _: tuple(known), badge=lambda _: "LIVE",
+    both = SimpleNamespace(name="toy", kind="cuda", variants=lambda _: tuple(known), badge=lambda _: "LIVE",
                            known=lambda _, name: {(n,): each for n, each in known[name].items()})  # fmt: skip
     (_, operations), draw, _ = made_of(both)  # type: ignore[arg-type]
     assert operations.values == ("all-reduce", "send")

@@ -87,7 +87,7 @@ def test_a_single_call_is_widened_before_a_claim_judges_it() -> None:
     """It has no interval: a tenth either way is allowed for, so that no claim holds by a hair."""
     one, many = Estimate(1.0, 1.0, 1.0, 1), Estimate(2.0, 1.99, 2.01, 40)
     known = {(8,): Measurement(latency_s=one), (16,): Measurement(latency_s=many)}
-    evidence = Evidence(MATMUL, cast(Any, SimpleNamespace(known=lambda experiment, variant: known)))
+    evidence = Evidence(MATMUL, cast(Any, SimpleNamespace(kind="cuda", known=lambda experiment, variant: known)))
     curve = evidence.curve("cpu", "size")
     assert (curve[8].low, curve[8].median, curve[8].high) == pytest.approx((0.9, 1.0, 1.1)) and curve[16] == many
     assert evidence.get("cpu", size=8) == curve[8] == evidence.everywhere("cpu")[8,]
@@ -196,7 +196,10 @@ def test_what_is_recorded_here_changes_nothing_of_what_the_course_says_of_itself
     ("arguments", "message"),
     [
         (["--source", "recorded:b200"], "device is 'b200'; expected one of "),
-        (["--source", "tpu"], "name is 'tpu'; expected recorded:DEVICE, cuda, cpu or remote:URL"),
+        (
+            ["--source", "tpu"],
+            "name is 'tpu'; expected recorded:DEVICE, an accelerator ('cuda', 'rocm', 'mps', 'xpu'), cpu or remote:URL",
+        ),
         (["--source", "recorded:h200", "matmull"], "name is 'matmull'; expected one of matmul"),
     ],
 )
@@ -246,7 +249,7 @@ def test_a_verdict_says_which_of_the_rows_it_read_cannot_be_right(
     measured = Measurement(**cast(Any, made))
     assert broken(measured) == pairs
     known = {(size,): Measurement(**cast(Any, made)) for size in (8, 16)}
-    source = SimpleNamespace(known=lambda experiment, variant: known, name="recorded:h200")
+    source = SimpleNamespace(kind="cuda", known=lambda experiment, variant: known, name="recorded:h200")
     for field in FIELDS:
         read = made_up.claim(value=(f"{field.removesuffix('_s')}('gpu', size=8)",))
         found = read.verdict(Evidence(MATMUL, cast(Any, source)))
@@ -265,7 +268,7 @@ def test_at_most_three_times_is_three_times_too(slowest: float, status: str) -> 
         for size, s in issued.items()
     }
     (flat,) = (claim for claim in MATMUL.claims if claim.name == "unsynchronized-flat")
-    source = SimpleNamespace(known=lambda experiment, variant: known)
+    source = SimpleNamespace(kind="cuda", known=lambda experiment, variant: known)
     assert flat.verdict(Evidence(MATMUL, cast(Any, source))).status == status
 
 

@@ -126,7 +126,7 @@ def test_a_variant_ends_where_an_axis_says_so_of_its_kind_of_device() -> None:
 
 def test_what_a_workload_does_not_tell_the_experiment_does(monkeypatch: pytest.MonkeyPatch) -> None:
     waited: list[str] = []
-    monkeypatch.setattr("brrr_course.nouns.experiment.synchronize", lambda: waited.append("wait"))
+    monkeypatch.setattr("brrr_course.nouns.experiment.waiting", lambda device: lambda: waited.append("wait"))
     told = [Workload(lambda: waited.append("run"), lambda found: 0.0, 1.0, warm=True)]
     monkeypatch.setitem(sys.modules, "three", SimpleNamespace(workload=lambda variant, point: told[0]))
     counted = dataclasses.replace(THREE, cost=lambda variant, point: Cost(2.0, 3.0))
@@ -265,7 +265,9 @@ def test_an_unknown_source_names_those_there_are(
     name: str, synthetic_root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("BRRR_RECORDINGS", str(synthetic_root))
-    expected = r"expected recorded:DEVICE, cuda, cpu or remote:URL\. Recordings here: .*recorded:cpu, "
+    expected = (
+        r"expected recorded:DEVICE, an accelerator \(.*'mps'.*\), cpu or remote:URL\. Recordings here: .*recorded:cpu, "
+    )
     with pytest.raises(ArgumentError, match=expected):
         source(name)
 

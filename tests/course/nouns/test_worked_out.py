@@ -28,7 +28,10 @@ def evidence(case: dict[str, Any], claim: Claim) -> Evidence:
     known = {variant: {key: Measurement(**given) for key, given in found.items()} for variant, found in rows.items()}
     badge = Badge("RECORDED", DEVICES[case["device"]], "2026-11-28", "")
     source = SimpleNamespace(
-        name=f"recorded:{case['device']}", badge=lambda *_: badge, known=lambda _, variant: known.get(variant, {})
+        name=f"recorded:{case['device']}",
+        kind="cuda",
+        badge=lambda *_: badge,
+        known=lambda _, variant: known.get(variant, {}),
     )
     return Evidence(experiment(claim.entry.experiment), cast(Any, source))
 

@@ -125,7 +125,7 @@ for each in many:
     record._trace = lambda *_: False
     sys.modules["brrr_course.sources.isolated"] = made_up
     made_up.measure_step = made_up.measure
-    assert record.main(["matmul", "--device", "cuda", "--out", str(Path(into).parent), "--sizes", each]) == 0
+    assert record.main(["matmul", "--device", "cuda", "--out", str(Path(into).parent), "--only", f"size={each}"]) == 0
 """
 
 

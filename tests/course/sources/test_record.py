@@ -640,7 +640,7 @@ def on_made_up_gpu(monkeypatch: pytest.MonkeyPatch) -> list[Step]:
 def test_the_command_records_resumes_and_begins_anew(
     tmp_path: Path, on_made_up_gpu: list[Step], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    command = ["matmul", "--out", str(tmp_path), "--minutes", "100", "--sizes", "64,128"]
+    command = ["matmul", "--out", str(tmp_path), "--minutes", "100", "--only", "size=64,size=128"]
     assert record.main(command) == 0
     printed = capsys.readouterr()
     assert "2 points to measure, " in printed.out
@@ -648,7 +648,7 @@ def test_the_command_records_resumes_and_begins_anew(
     assert "100%" in printed.err
     assert "left" in printed.err
     assert sizes(tmp_path) == [64, 128]
-    assert record.main([*command, "--resume"]) == 0
+    assert record.main(command) == 0
     assert len(on_made_up_gpu) == 2
     assert record.main([*command, "--fresh"]) == 0
     assert len(on_made_up_gpu) == 4
@@ -665,7 +665,7 @@ def test_threads_sleep_while_they_wait_unless_one_has_said_otherwise(
     monkeypatch.setenv("OMP_WAIT_POLICY", set_by_hand or "")
     if set_by_hand is None:
         monkeypatch.delenv("OMP_WAIT_POLICY")
-    record.main(["matmul", "--out", str(tmp_path), "--sizes", "64"])
+    record.main(["matmul", "--out", str(tmp_path), "--only", "size=64"])
     assert os.environ["OMP_WAIT_POLICY"] == (set_by_hand or "PASSIVE")
 
 
@@ -718,7 +718,7 @@ def test_another_model_of_the_same_short_name_begins_a_folder_of_its_own(
     other = dataclasses.replace(CPU, device="Another CPU")
     monkeypatch.setattr(record, "collect_environment", lambda kind: (other, made_up.run_info("run-2", machine=CPU)))
     monkeypatch.setattr("brrr_course.sources.isolated.measure_step", made_up.measure)
-    command = ["matmul", "--device", "cpu", "--out", str(tmp_path), "--sizes", "128"]
+    command = ["matmul", "--device", "cpu", "--out", str(tmp_path), "--only", "size=128"]
     assert [record.main(command) for _ in range(2)] == [0, 0]
     assert Machine.read(tmp_path / "another-cpu").device == "Another CPU"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["another-cpu", "cpu"]
@@ -730,7 +730,7 @@ WRONG_COMMANDS = [
     (["matmul", "--only", "size"], "--only is 'size'; expected NAME=VALUE"),
     (["matmul", "--only", "=3"], "--only is '=3'; expected NAME=VALUE"),
     (["matmul", "--only", "width=3"], "--only is 'width'; expected one of variant, size"),
-    (["matmul", "--sizes", "3"], "--only size is '3'; expected one of 1, 2, 4"),
+    (["matmul", "--only", "size=3"], "--only size is '3'; expected one of 1, 2, 4"),
     (["matmul", "--only", "variant=tpu"], "--only variant is 'tpu'"),
     (["matmul", "--only", "variant=queue"], "variants that this device has"),
 ]
@@ -754,7 +754,7 @@ def test_a_value_that_only_a_claims_point_has_can_be_asked_for(
 
 
 def test_this_machines_cpu_is_recorded_for_real(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    command = ["matmul", "--device", "cpu", "--out", str(tmp_path), "--sizes", "4,64", "--budget", "0.02"]
+    command = ["matmul", "--device", "cpu", "--out", str(tmp_path), "--only", "size=4,size=64", "--budget", "0.02"]
     assert record.main(command) == 0, capsys.readouterr().err
     assert "NOT MEASURED" not in capsys.readouterr().out
     recorded = Recorded("cpu", tmp_path)

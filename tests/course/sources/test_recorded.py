@@ -415,7 +415,7 @@ def test_where_no_source_is_named_a_recording_that_has_the_experiment_is_taken(m
 def test_what_takes_more_gpus_than_are_here_is_shown_from_the_recording(
     gpus: int, shown: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    live = SimpleNamespace(name="cuda", live=True)
+    live = SimpleNamespace(name="cuda", kind="cuda", live=True)
     monkeypatch.setattr("brrr_course.sources._default_name", lambda: "cuda")
     monkeypatch.setitem(sources._live, "cuda", live)
     monkeypatch.setattr("brrr.gpu.device.others", lambda kind, count: [("GPU", "")] * min(count, gpus - 1))

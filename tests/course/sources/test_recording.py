@@ -433,7 +433,7 @@ WRONG_MACHINES = [
     ({"seals": {}}, "seals is not a known key"),
     ({"colour": "red"}, "colour is not a known key"),
     ({"device": "another"}, "the checksum does not fit"),
-    ({"kind": "toaster"}, "kind is 'toaster'; expected one of cuda, cpu"),
+    ({"kind": "a toaster"}, "kind is 'a toaster'; expected cpu, or what torch calls an accelerator"),
     ({"device": "Synthetic CPU"}, "kind is 'cuda'; expected cpu, as Synthetic CPU is one"),
     ({"slug": "../../etc"}, "slug is '../../etc'; expected lower-case letters"),
     ({"runs": [RUN, RUN]}, "runs[1].id is 'run-1'; expected an id that no other run has"),

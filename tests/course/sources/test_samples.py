@@ -59,7 +59,7 @@ def test_intervals_computed_again_are_those_of_the_file(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("own_environment")
 def test_those_of_this_machines_cpu_are_those_of_the_file(tmp_path: Path) -> None:
-    command = ["matmul", "--device", "cpu", "--out", str(tmp_path), "--sizes", "4,64", "--budget", "0.02"]
+    command = ["matmul", "--device", "cpu", "--out", str(tmp_path), "--only", "size=4,size=64", "--budget", "0.02"]
     assert record.main(command) == 0
     (folder,) = tmp_path.iterdir()
     kept = samples.read(folder / "matmul.samples.npz")

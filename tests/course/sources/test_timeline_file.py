@@ -98,7 +98,6 @@ DAMAGES: list[tuple[Callable[[dict[str, Any]], Any], str]] = [
     (change("format", 2), "format is 2.*update"),
     (change("format", 0), "format is 0; expected 1"),
     (change("what", "table"), "what is 'table'; expected one of timeline"),
-    (change("kind", "tpu"), "kind is 'tpu'; expected one of cuda, cpu, cpu-queue"),
     (change("calls", 0), "calls is 0; expected 1 to 100000"),
     (change("calls", 10**9), "calls is 1000000000; expected 1 to 100000"),
     (lambda content: content.update({key: [] for key in COLUMNS}), "lane is .*; expected at least one span"),
