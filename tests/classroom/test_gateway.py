@@ -168,19 +168,7 @@ async def test_what_an_experiment_does_not_allow_is_refused(room: Classroom, ada
     assert not room.turns.requests and len(answer.content) < 20_000
 
 
-async def test_what_takes_too_long_is_refused_before_it_waits_and_ten_megabytes_are_not_read(
-    ada: Client,
-) -> None:
-    sent = 0
-
-    async def much() -> Any:
-        nonlocal sent
-        for _ in range(10_000):
-            sent += 1000
-            yield b" " * 1000
-
-    answer = await ada.post("/measure", content=much())
-    assert answer.status_code == 413 and "8192" in answer.json()["reason"]
+async def test_what_takes_too_long_is_refused_before_it_waits(ada: Client) -> None:
     answer = await ada.post("/measure", json=asks(32768))
     assert answer.status_code == 422 and "at most 60 s" in answer.json()["reason"]
 

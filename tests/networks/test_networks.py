@@ -276,16 +276,6 @@ def test_a_graphs_memory_goes_back_when_it_is_closed(monkeypatch: pytest.MonkeyP
         prepared.run()
 
 
-def test_what_is_closed_refuses() -> None:
-    freed: list[int] = []
-    prepared = Prepared(lambda: 1, lambda: freed.append(1))
-    prepared.close()
-    prepared.close()
-    assert freed == [1]
-    with pytest.raises(UnavailableError, match="closed"):
-        prepared.run()
-
-
 # --- the best of them -------------------------------------------------------------------------------------------------
 
 

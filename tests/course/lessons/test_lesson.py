@@ -16,7 +16,7 @@ from brrr.core.errors import ArgumentError
 from brrr.core.measurement import Estimate, Measurement, Value
 from brrr_course.experiments import experiment
 from brrr_course.lessons import guessing
-from brrr_course.lessons.answers import Choice, Quantity, Ranking
+from brrr_course.lessons.answers import Quantity, Ranking
 from brrr_course.lessons.checking import check, exercises
 from brrr_course.lessons.comparing import SPECIAL, UNJUDGED, compare
 from brrr_course.lessons.guessing import Guess, forget, guess
@@ -145,21 +145,12 @@ def test_a_ranking_takes_each_item_once(order: object) -> None:
         Ranking(("a", "b", "c")).parse(order)
 
 
-def test_a_choice_names_its_options() -> None:
-    with pytest.raises(ArgumentError, match="the CPU, the GPU"):
-        Choice(("the CPU", "the GPU")).parse("neither")
-
-
 @pytest.mark.parametrize(
     "wrong", [{}, {"unit": "s", "options": ["a", "b"]}, {"options": ["a"]}, {"ranking": ["a", "a"]}]
 )
 def test_a_question_that_cannot_be_answered_is_refused(wrong: dict[str, Any]) -> None:
     with pytest.raises(ArgumentError):
         guess("q", **wrong)
-
-
-def test_unanswered_says_so() -> None:
-    assert "not answered yet" in repr(guess("q", unit="s"))
 
 
 # ---- the form ----

@@ -64,15 +64,6 @@ def test_each_rate_has_its_own_guides() -> None:
     assert not shown("time").guides
 
 
-def test_a_rate_that_an_experiment_does_not_name() -> None:
-    with pytest.raises(ArgumentError, match="'unary' names no rate of flop"):
-        explore("unary", show={"rate": "flop"}, source="recorded:h200")
-    with pytest.raises(ArgumentError, match="names no rate of apples"):
-        explore("repeat", show={"rate": "apples"}, source="recorded:h200")
-    with pytest.raises(ArgumentError):
-        explore("repeat", show={"rate": "bytes", "ratio": "copy"}, source="recorded:h200")
-
-
 # ---- growth ----
 
 

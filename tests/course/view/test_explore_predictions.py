@@ -48,33 +48,6 @@ def traced(fn: Callable[..., Any], *args: Any, **options: Any) -> Cost:
     return cost(fn, *args, **options)
 
 
-def listed(cost: Cost) -> list[tuple[Any, ...]]:
-    """What matters of each operator, views left out; backward, torch's order is its own."""
-    kept = [each for each in cost.operators if each.kind != "view"]
-    return sorted((o.name, o.kind, o.flop, o.read_bytes, o.written_bytes, o.dtype, str(o.form)) for o in kept)
-
-
-def the_same(run: PredictedRun, counted: Cost) -> None:
-    assert listed(run.cost) == listed(counted)
-    assert run.cost.bytes == pytest.approx(counted.bytes, rel=0.01)
-    assert run.cost.eager_bytes == pytest.approx(counted.eager_bytes, rel=0.01)
-    assert run.cost.matmuls == counted.matmuls
-
-
-@pytest.mark.parametrize("kind", ["bias", "pseudo", "chain", "norm", "softmax", "kept", "linear"])
-def test_works_of_fusion_as_tracing_finds_them(kind: str) -> None:
-    from brrr_course.experiments.fusion import SCALE, WORKS
-
-    shapes = {"x": (64, 1024), "r": (64, 1024), "v": (1024, 1024)}
-    takes = f"x{WORKS[kind].takes}"
-    along = [array(shapes[each]) for each in takes if each in "xr"]
-    whole = [SCALE if each == "s" else array(shapes.get(each, 1024)) for each in takes if each not in "xr"]
-    run = run_of("fusion", f"{kind}-eager", elements=65536, dtype="float32")
-    counted = traced(WORKS[kind].operators, *along, *whole)
-    the_same(run, counted)
-    assert run.cost.working_set_bytes == pytest.approx(counted.working_set_bytes, rel=0.5)
-
-
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 @pytest.mark.parametrize("way", ["layer norm", "rms norm"])
 def test_normalisations_as_tracing_finds_them(way: str, dtype: str) -> None:

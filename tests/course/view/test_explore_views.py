@@ -421,17 +421,6 @@ def test_the_strongest_rival_is_named_and_of_a_ladder_both_ends(show: Any, said:
     assert words.verdict(shown(source, show=show, lines=lines).scene) == said
 
 
-def test_the_verdict_compares_a_line_with_itself_at_another_place() -> None:
-    e = shown(lines=["module", "graph"], versus={"width": 64})
-    times, name = {x: y for x, y, *_ in e.data["module"]}, e.scene.experiment.line("module").label
-    assert (
-        words.verdict(e.scene)
-        == f"{name}, at width 1024, took {ratio(times[1024] / times[64])} as long as at width 64."
-    )
-    e.set(width=64)
-    assert words.verdict(e.scene) == f"{name}, at width 64: {e.scene.quantity.short(times[64])}."
-
-
 def test_a_figure_without_sliders_compares_along_its_x() -> None:
     """Not at another place of what is not drawn, nor along the x of bars, which stand at one place."""
     e = shown(lines=["module", "graph"], sliders=[], versus={"width": 64})
