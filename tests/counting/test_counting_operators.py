@@ -244,13 +244,6 @@ def test_forward_by_hand(one: Case) -> None:
     assert not found.unknown
 
 
-def mlp() -> nn.Module:
-    return nn.Sequential(nn.Linear(K, H), nn.ReLU(), nn.Linear(H, OUT))
-
-
-FIRST, SECOND = 2 * MB * K * H, 2 * MB * H * OUT
-PARAMETERS = K * H + H + H * OUT + OUT
-
 BACKWARD = [
     case("x * 2", lambda x: x * 2, g(N), 2 * N, F32 * 4 * N),
     case("x * y", lambda x, y: x * y, (g(N), g(N)), 3 * N, F32 * 6 * N, F32 * 9 * N),
@@ -264,26 +257,6 @@ BACKWARD = [
     case("softmax", lambda x: x.softmax(1), g(20, 50), 20 * (248 + 199), F32 * 4 * N, F32 * 5 * N),
     case("log_softmax", lambda x: x.log_softmax(1), g(20, 50), 20 * (249 + 199), F32 * 4 * N, F32 * 5 * N),
     case("mm", torch.mm, (g(3, 4), g(4, 5)), 3 * 120, F32 * 2 * 47, F32 * 3 * 47),
-    case(
-        "MLP",
-        mlp(),
-        a(MB, K),
-        # forward, ReLU; gradient of both weights, of the hidden layer; ReLU's; biases
-        (2 * FIRST + 3 * SECOND) + (MB * H + MB * OUT) + 3 * MB * H + (MB - 1) * (H + OUT),
-        F32 * (MB * K + 2 * MB * OUT + 2 * PARAMETERS),
-        F32
-        * (
-            (H + MB * K + K * H + MB * H)  # addmm
-            + 2 * MB * H  # relu
-            + (OUT + MB * H + H * OUT + MB * OUT)  # addmm
-            + (MB * OUT + H * OUT + MB * H)  # gradient of the hidden layer
-            + (MB * OUT + MB * H + H * OUT)  # of the second weight
-            + (MB * OUT + OUT)  # of its bias
-            + 3 * MB * H  # of ReLU
-            + (MB * H + MB * K + K * H)  # of the first weight
-            + (MB * H + H)  # of its bias
-        ),
-    ),
     case(
         "conv2d with groups",
         lambda x, w, b: F.conv2d(x, w, b, groups=2),

@@ -81,11 +81,6 @@ def test_the_growth_of_a_time() -> None:
     assert "RECORDED" in found.badge
 
 
-def test_points_snap_to_what_is_there() -> None:
-    found = compare(factor(), "repeat", ["cuda mul"], source=SOURCE, repeat=(1, 500), elements=2**20, dtype="float32")
-    assert found.text.startswith("From 1 step to 512 steps, at 2²⁶ elements")
-
-
 def test_what_is_missing_is_said() -> None:
     same = compare(factor(), "repeat", ["cuda mul"], source=SOURCE, repeat=(1, 1), **LARGE)
     assert "has only one of the two points: 1 step" in same.text
@@ -134,11 +129,6 @@ def test_the_point_climbs_the_roofs_that_it_is_held_against() -> None:
         assert all(low < rate < high for _, _, rate, *_ in points)
     json.dumps(drawn, allow_nan=False)
     assert found.panel.figure.scene == drawn and not found.panel.failures
-
-
-def test_one_point_only() -> None:
-    found = roofline_of("repeat", ["cuda fma"], source=SOURCE, repeat=8, **LARGE)
-    assert not isinstance(found, Comparison) and len(found.picture().alt.splitlines()) == 2
 
 
 def test_a_sentence_where_there_is_no_roofline(tmp_path: Path) -> None:
