@@ -377,8 +377,7 @@ OURS = (".mypy_cache/CACHEDIR.TAG", "brrr/__pycache__/x.pyc")
 FOREIGN = [
     ".venv", ".venv/mine.py", "build/mine.whl", "dist/mine.whl", "artifacts/mine.png", ".coverage",
     "__pycache__/mine.txt", "brrr/core/__pycache__/mine.txt", "tests/mine.pyc", ".mypy_cache/mine", ".hypothesis/mine",
-    ".pytest_cache/mine", ".ruff_cache/mine", "work/00_start_here.ipynb", "data/recordings/mine/machine.json",
-    "wheelhouse/mine.whl", *SETTINGS,
+    "work/00_start_here.ipynb", "data/recordings/mine/machine.json", "wheelhouse/mine.whl", *SETTINGS,
 ]  # fmt: skip
 
 

@@ -162,6 +162,7 @@ async def test_a_place_in_the_queue_counts_from_one(room: Classroom, engine: Pla
     first, second = await ask(room, "ada", 64), await ask(room, "bob", 128)
     waiting = [room.turns.state(each) for each in (first, second)]
     assert [(each["place"], each["of"]) for each in waiting] == [(1, 2), (2, 2)]
+    assert [job["user"] for job in room.turns.overview()["waiting"]] == ["ada", "bob"]
     late = Request("late", "cyd", parse(asks(256), "cpu"))
     assert {**room.turns.state(late), "id": ""} == {**waiting[0], "id": "", "place": 3, "of": 3}
 

@@ -94,19 +94,6 @@ async def test_a_flooder_s_point_moves_up_for_somebody_who_is_owed_a_turn(room: 
     assert order.index(1009) <= 2 and len(order) == len(set(order)) == 10
 
 
-async def test_a_request_tells_its_place_then_that_it_runs_then_its_answer(room: Classroom, engine: Played) -> None:
-    one, two, three = [await ask(room, user, size) for user, size in (("a", 1), ("b", 2), ("c", 4))]
-    await settle()
-    assert room.turns.state(one)["state"] == "running"
-    assert [room.turns.state(each)["place"] for each in (two, three)] == [1, 2]
-    overview = room.turns.overview()
-    assert [job["user"] for job in overview["running"]] == ["a"]
-    assert [job["user"] for job in overview["waiting"]] == ["b", "c"]
-    engine.release()
-    await settle()
-    assert room.turns.state(one)["state"] == "done" and room.turns.state(two)["state"] == "running"
-
-
 async def test_cancel_stops_what_nobody_else_wants(room: Classroom, engine: Played) -> None:
     running, waiting, shared = await ask(room, "a", 1), await ask(room, "a", 2), await ask(room, "b", 1)
     await settle()

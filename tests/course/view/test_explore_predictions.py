@@ -173,6 +173,7 @@ def test_a_row_says_predicted_bound_measured_and_their_ratio(asked: Any) -> None
     text = as_bundle(shown.scene)["text/plain"]
     assert ratio(first.residual) in text
     assert "PREDICTED · NVIDIA H200 SXM · peaks: datasheet and assumed." in text
+    assert f"PREDICTED {views.RUNGS['prepared']}" in table_of(asked(lines=["prepared"]).scene)
 
 
 def test_what_is_drawn_is_in_the_unit_of_the_view(asked: Any) -> None:
@@ -183,10 +184,6 @@ def test_what_is_drawn_is_in_the_unit_of_the_view(asked: Any) -> None:
     assert [y for _, y in gains.predicted_data["prepared"]] == pytest.approx([1.0] * len(views.WIDTHS))
     assert gains.predicted_here[0].predicted_s == dict(times)[1024]  # the table tells times, whatever is drawn
     assert asked(show="ladder").scene.predicted_data == {}
-
-
-def test_the_data_table_has_them(asked: Any) -> None:
-    assert f"PREDICTED {views.RUNGS['prepared']}" in table_of(asked(lines=["prepared"]).scene)
 
 
 # ---- whose peaks ----
@@ -203,6 +200,7 @@ def cpu_peaks(name: str) -> Peaks:
 def test_without_peaks_of_this_cpu_one_line_says_what_to_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("brrr.gpu.probe.cpu_name", lambda: "a CPU that nobody recorded")
     monkeypatch.setenv("BRRR_RECORDINGS", str(tmp_path))
+    write(tmp_path / "cpu", cpu_peaks("another CPU"))
     shown = explore("remat", source="cpu", predict=True)
     assert shown.predictions == []
     assert as_bundle(shown.scene)["text/plain"].count("run `brrr calibrate --device cpu`") == 1
@@ -225,12 +223,6 @@ def test_with_peaks_of_this_cpu_a_live_measurement_has_a_residual(
     shown.scene.source.measure(shown.scene.experiment, "cpu-one", shown.scene.point)
     (row,) = shown.predictions
     assert row.residual == pytest.approx(row.measured.median / row.predicted_s)
-
-
-def test_peaks_of_another_cpu_do_not_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("BRRR_RECORDINGS", str(tmp_path))
-    write(tmp_path / "cpu", cpu_peaks("another CPU"))
-    assert explore("cos_cos", source="cpu", predict=True).predictions == []
 
 
 def test_a_figure_that_is_missing_is_named_and_breaks_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
