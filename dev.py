@@ -650,22 +650,9 @@ def test(python, arguments):
     steps = [
         *style_steps(python),
         ("examples in docstrings", [*parallel, "--doctest-modules", "brrr", "brrr_course"], shared),
-        ("tests", [*parallel, "--no-loadscope-reorder", "-m", "not timing", "tests", "--ignore=tests/gpu"], shared),
-        ("tests that compare times", [*pytest, "-m", "timing", *timing_tests()], None),
+        ("tests", [*parallel, "--no-loadscope-reorder", "tests", "--ignore=tests/gpu"], shared),
     ]
     return run_all(steps, beside=types_step(python))
-
-
-def timing_tests():
-    """The files of tests that run alone, for they compare times: few, and the others are not even loaded for them."""
-    found = []
-    for folder, folders, names in os.walk(os.path.join(ROOT, "tests")):
-        folders[:] = [name for name in folders if name not in ("gpu", "__pycache__")]
-        for path in (os.path.join(folder, name) for name in names if name.startswith("test_")):
-            with open(path, encoding="utf-8") as file:
-                if "pytest.mark.timing" in file.read():
-                    found.append(os.path.relpath(path, ROOT))
-    return sorted(found)
 
 
 def test_gpu(python, arguments):

@@ -118,12 +118,6 @@ def tool(name: str, arguments: list[str], monkeypatch: pytest.MonkeyPatch) -> No
             runpy.run_module(name, run_name="__main__")
 
 
-@pytest.mark.usefixtures("parsing_only")
-def test_a_wrong_option_is_found() -> None:
-    with pytest.raises(SystemExit):
-        main(["claims", "--no-such-option"])
-
-
 @pytest.mark.parametrize("name", commands())
 def test_each_command_of_the_table_has_its_main(name: str) -> None:
     assert callable(import_module(commands()[name][0]).main)

@@ -86,20 +86,6 @@ def test_environment_agrees_with_pyproject() -> None:
     assert conda_bounds(text)["pytorch-gpu"] == conda_bounds(text)["pytorch"]
 
 
-@pytest.mark.parametrize(
-    ("good", "bad"),
-    [
-        ("pytorch >=2.11\n", "pytorch >=2.4\n"), ("pytorch >=2.11\n", "torch >=2.11\n"), ("numpy >=2.0", "numpy"),
-        ("  - pycuda >=2024.1\n", ""), ("  - pip\n", "  - pip\n  - scikit-cuda\n"), ("  - cxx-compiler ", "  # "),
-        ("python >=3.11", "python >=3.9"),
-    ],
-)  # fmt: skip
-def test_environment_check_can_fail(good: str, bad: str) -> None:
-    text = (ROOT / "environment.yml").read_text("utf-8")
-    assert good in text
-    assert mismatches(text.replace(good, bad)) != []
-
-
 def test_environment_admits_what_is_installed(installed: set[str]) -> None:
     """No solver has seen the file: what it asks for is at least what the tests run with."""
     pip_names = {conda: name for name, conda in CONDA_NAMES.items() if conda}
@@ -129,12 +115,6 @@ def test_hashes_hold_every_pin() -> None:
     assert dev.locked_line("torch", "2.13.0+cpu").startswith("torch==2.13.0+cpu --hash")
     with pytest.raises(KeyError, match=r"torch==2\.0"):
         dev.locked_line("torch", "2.0")
-
-
-@pytest.mark.parametrize("text", ["torch==2.13.0+cpu", "numpy>=2", "numpy==2.0\nNumPy==2.1", "-e ."])
-def test_constraints_check_can_fail(text: str) -> None:
-    with pytest.raises((AttributeError, AssertionError)):
-        pins(text)
 
 
 def closure(names: set[str]) -> set[str]:

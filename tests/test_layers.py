@@ -32,22 +32,9 @@ def house(folder: Path) -> Path:
     return folder
 
 
-WRONG = {
-    "upward": ({"brrr/core/units": "def late():\n    import brrr.gpu.device\n", "brrr/gpu/device": ""},
-               "brrr.core is not allowed to import brrr.gpu"),
-    "a circle": ({"brrr/core/a": "import brrr.core.b\n", "brrr/core/b": "def late():\n    import brrr.core.a\n"},
-                 "No cycles are allowed in brrr.core"),
-    "tools": ({"brrr/cli/record": "import tools\n"}, "brrr is not allowed to import tools"),
-    **{where: ({"brrr/core/units": text}, "brrr is not allowed to import brrr_course")
-       for where, text in UPWARD.items()},
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("what", WRONG)
-def test_an_import_that_leads_up_or_round_is_found(what: str, tmp_path: Path) -> None:
-    modules, said = WRONG[what]
+@pytest.mark.parametrize("where", UPWARD)
+def test_an_import_that_leads_up_is_found(where: str, tmp_path: Path) -> None:
     assert checked(house(tmp_path)).returncode == 0
-    for name, text in modules.items():
-        (tmp_path / f"{name}.py").write_text(text, "utf-8")
+    (tmp_path / "brrr/core/units.py").write_text(UPWARD[where], "utf-8")
     done = checked(tmp_path)
-    assert done.returncode == 1 and said in done.stdout
+    assert done.returncode == 1 and "brrr is not allowed to import brrr_course" in done.stdout

@@ -1,19 +1,12 @@
 """The check at each test's end: every kind of change fails the test that made it, by name, and is gone for the next."""
 
 import os
-import random
 import subprocess
 import sys
 from collections.abc import Sequence
-from itertools import groupby
 from pathlib import Path
 from typing import NamedTuple
 from xml.etree import ElementTree
-
-from hypothesis import given
-from hypothesis import strategies as st
-
-from tests.conftest import _shuffle
 
 TESTS = Path(__file__).resolve().parent
 
@@ -131,20 +124,3 @@ def test_every_kind_of_change_fails_its_test_and_is_gone_for_the_next(tmp_path: 
 
 def test_what_a_library_keeps_is_seen_as_soon_as_it_is_there(tmp_path: Path) -> None:
     compared(OF_LIBRARIES, errors(tmp_path, test_tiny=written(OF_LIBRARIES)))
-
-
-@given(st.lists(st.sampled_from("abcdef"), max_size=30), st.integers())
-def test_a_seed_draws_the_order_of_files_and_of_the_tests_in_each(files: list[str], seed: int) -> None:
-    made = [Item(Path(file), n) for n, file in enumerate(files)]
-    orders = [[*made], [*made]]
-    for order in orders:
-        _shuffle(order, random.Random(seed))  # type: ignore[arg-type]
-    assert orders[0] == orders[1] and sorted(orders[0]) == sorted(made)
-    assert len([*groupby(orders[0], key=lambda item: item.path)]) == len({*files}), "a file's tests stay together"
-
-
-class Item(NamedTuple):
-    """What is drawn of a test."""
-
-    path: Path
-    number: int

@@ -44,10 +44,6 @@ def test_nothing_heavy_is_loaded(code: str, heavy: tuple[str, ...]) -> None:
     assert not loaded(code) & {*heavy}
 
 
-def test_what_is_loaded_is_seen() -> None:
-    assert "numpy" in loaded("import brrr, numpy")
-
-
 def test_importing_it_takes_no_second() -> None:
     """Five times its target of 0.2 s, of the best of three."""
     code = "import time; start = time.perf_counter(); import brrr; print(time.perf_counter() - start)"

@@ -9,7 +9,7 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensor, unset_fake_temporarily
 from torch.nn import functional as f
 
-from brrr.gpu import is_cuda, is_gpu
+from brrr.gpu import is_cuda
 
 Tensor = torch.Tensor
 
@@ -202,7 +202,7 @@ def _kept(
     **named: Any,
 ) -> Tensor:  # fmt: skip
     """Attention without its dropout, which a GPU's kernel draws as it goes; a CPU has no single kernel with it."""
-    return _ATTENDED(query, key, value, attn_mask, dropout_p * is_gpu(query.device), *given, **named)
+    return _ATTENDED(query, key, value, attn_mask, dropout_p * (not query.is_cpu), *given, **named)
 
 
 @contextmanager

@@ -228,7 +228,7 @@ def held_workload(run: Run, check: Callable[[Any], float], held: Any, dtype: tor
 
     if is_gpu(device):
         compile_now(run)  # loads and compiles: what happens once must not pass for a slow call
-        synchronize(device)
+        synchronize()
     return Workload(run, error, TOLERANCE[name_of(dtype)])
 
 

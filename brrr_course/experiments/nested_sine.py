@@ -158,7 +158,7 @@ def workload(variant: Variant, point: Point) -> Workload:
     run = RUNS[variant.implementation](held.x)
     if variant.on_gpu and (n <= QUICK or variant.implementation in ON_DEVICE):
         run()  # makes the context, compiles: what happens once must not pass for a slow call
-        synchronize(variant.processor)
+        synchronize()
     error = sampled_error(chain(SINES), held.x, SAMPLE)
     return Workload(run, error, TOLERANCE, others={"measured": lambda: first_calls(held.x)})
 
@@ -204,10 +204,10 @@ def _transfers(x: torch.Tensor, wait_before: bool = False, wait_after: bool = Fa
     def run() -> torch.Tensor:
         y = nested_sine(x.to(there))
         if wait_before:
-            synchronize(there)
+            synchronize()
         y = y.cpu()
         if wait_after:
-            synchronize(there)
+            synchronize()
         return y
 
     return run
@@ -265,10 +265,10 @@ def first_calls(x: torch.Tensor) -> Measurement:
     times, kind = [], kind_of(x.device)
     for _ in range(FIRST_CALLS):
         scripted = scripted_anew()
-        synchronize(kind)
+        synchronize()
         start = time.perf_counter()
         scripted(x)
-        synchronize(kind)
+        synchronize()
         times.append(time.perf_counter() - start)
     return Measurement(latency_s=Estimate.of(times), kernels=len(activities) or None, device=kind)
 

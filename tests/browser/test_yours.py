@@ -279,17 +279,3 @@ def test_a_guess_is_asked_of_what_was_measured_too(page: Any, measure: Any) -> N
         page.reload()
         told.append(page.evaluate(DRAWN, [shown.panel.figure.scene, found])["said"])
     assert told[0].endswith(" On your own GPU, at size 72: 2×.") and "own GPU" not in told[1]
-
-
-@pytest.mark.timing
-def test_slopes_agree_and_to_hand_over_takes_a_tenth_of_the_work_at_most(measure: Any) -> None:
-    """Three runs; again where other programs ran beside one, but not for ever."""
-    for _ in range(5):
-        runs = [measure("sizes: sized({matmul: [128], repeat: [64], fusion: []}), rounds: 7") for _ in range(3)]
-        slopes = [run["rows"][0]["times"]["period_s"][0] for run in runs]
-        if max(slopes) < 1.2 * min(slopes):
-            break
-    assert max(slopes) < 1.2 * min(slopes)
-    tick = [runs[0]["device"]["tick_s"]]  # a host's time that is not told is less than one
-    told = [row["times"] for row in runs[0]["rows"][-2:]]
-    assert all(times.get("host_s", tick)[0] < times["latency_s"][0] / 10 for times in told)

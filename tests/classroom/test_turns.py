@@ -82,16 +82,6 @@ async def test_who_comes_late_waits_for_one_point_of_each_other_at_most(room: Cl
     assert max(first) <= 3
 
 
-async def test_nobody_is_starved_by_others_who_come_again_and_again(room: Classroom, engine: Played) -> None:
-    mine = [await ask(room, "ada", size) for size in (1, 2, 4)]
-    for number in range(40):  # bob asks for another whenever one is done
-        await ask(room, "bob", 1000 + number)
-        await settle()
-        engine.release()
-        await settle()
-    assert all(request.ended_s is not None for request in mine)
-
-
 async def test_a_flooder_s_point_moves_up_for_somebody_who_is_owed_a_turn(room: Classroom, engine: Played) -> None:
     for number in range(10):
         await ask(room, "flood", 1000 + number)
@@ -102,19 +92,6 @@ async def test_a_flooder_s_point_moves_up_for_somebody_who_is_owed_a_turn(room: 
     await drain(engine)
     order = [size for size, _ in engine.measured]
     assert order.index(1009) <= 2 and len(order) == len(set(order)) == 10
-
-
-async def test_a_request_tells_its_place_then_that_it_runs_then_its_answer(room: Classroom, engine: Played) -> None:
-    one, two, three = [await ask(room, user, size) for user, size in (("a", 1), ("b", 2), ("c", 4))]
-    await settle()
-    assert room.turns.state(one)["state"] == "running"
-    assert [room.turns.state(each)["place"] for each in (two, three)] == [1, 2]
-    overview = room.turns.overview()
-    assert [job["user"] for job in overview["running"]] == ["a"]
-    assert [job["user"] for job in overview["waiting"]] == ["b", "c"]
-    engine.release()
-    await settle()
-    assert room.turns.state(one)["state"] == "done" and room.turns.state(two)["state"] == "running"
 
 
 async def test_cancel_stops_what_nobody_else_wants(room: Classroom, engine: Played) -> None:
@@ -270,12 +247,6 @@ async def test_who_ends_the_process_that_measures_waits_for_the_next_point(room:
     await ask(room, "other", 256)
     await drain(engine)
     assert not await storm(room, 67)
-    shared = await ask(room, "storm", 512)
-    await settle()
-    assert not engine.running
-    await ask(room, "third", 512)  # wants it too
-    await drain(engine)
-    assert shared.ended_s is not None
     room.turns._fined_until_s["storm"] = 0.0
     assert await storm(room, 68)
 

@@ -27,9 +27,7 @@ def test_seconds(value: float, text: str) -> None:
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        (units.quantity(4.1e12, "B/s"), "4.1 TB/s"), (units.quantity(51.3e12, "FLOP/s"), "51.3 TFLOP/s"),
         (units.quantity(999.6e9, "B/s"), "1 TB/s"), (units.quantity(0.125, "FLOP/B"), "0.125 FLOP/B"),
-        (units.quantity(1250.0, "FLOP/B"), "1250 FLOP/B"), (units.quantity(1980e6, "Hz"), "1.98 GHz"),
         (units.quantity(0.25, "B"), "0.25 B"), (units.quantity(12, ""), "12"),
         (units.quantity(1.23456e-6, "s", digits=5), "1.2346 µs"), (units.nbytes(537e6), "537 MB"),
         (units.quantity(67.1e6, "FLOP"), "67.1 MFLOP"), (units.ratio(2.4), "2.4x"), (units.ratio(1540.0), "1540x"),

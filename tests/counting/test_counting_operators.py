@@ -89,18 +89,7 @@ PRODUCTS = [
     case("baddbmm", torch.baddbmm, (a(2, 3, 5), a(2, 3, 4), a(2, 4, 5)), 240 + 30, F32 * (30 + 24 + 40 + 30)),
     case("x.t() @ x", lambda x: x.t() @ x, a(6, 4), 2 * 4 * 6 * 4, F32 * (24 + 16)),
     case("matmul broadcast", torch.matmul, (a(2, 3, 4), a(4, 5)), 2 * 6 * 4 * 5, F32 * (24 + 20 + 30)),
-    case("einsum", lambda x, y: torch.einsum("bik,bkj->bij", x, y), (a(2, 3, 4), a(2, 4, 5)), 240, F32 * 94),
     case("linear", nn.Linear(4, 5), a(3, 4), 2 * 3 * 4 * 5 + 15, F32 * (12 + 20 + 5 + 15)),
-    case("linear without bias", nn.Linear(4, 5, bias=False), a(3, 4), 120, F32 * (12 + 20 + 15)),
-    case("linear of three dimensions", nn.Linear(4, 5), a(2, 3, 4), 2 * 6 * 20 + 30, F32 * (24 + 20 + 5 + 30)),
-    case("bf16 mm", torch.mm, (array((3, 4), "bf16"), array((4, 5), "bf16")), 120, 2 * 47),
-    case(
-        "conv1d",
-        lambda x, w, b: F.conv1d(x, w, b, padding=1),
-        (a(2, 3, 10), a(4, 3, 3), a(4)),
-        2 * (2 * 4 * 10) * (3 * 3) + 80,
-        F32 * (60 + 36 + 4 + 80),
-    ),
     case(
         "conv2d, stride 2, two groups",
         lambda x, w: F.conv2d(x, w, stride=2, groups=2),
@@ -165,7 +154,6 @@ MOVEMENT = [
     case("in place, then returned out of place", zeroed_then_read, a(N), N, 8 * N, 12 * N),
     case("empty and zeros", lambda: torch.zeros_like(torch.empty(N)), (), 0, 4 * N),
     case("cat", lambda x, y: torch.cat([x, y]), (a(3, 4), a(5, 4)), 0, F32 * 64),
-    case("stack", lambda x, y: torch.stack([x, y]), (a(6), a(6)), 0, F32 * 24),
     case("cat of one twice", lambda x: torch.cat([x, x]), a(6), 0, F32 * 18),
     case("chunk", halves, a(20, 50), N // 2, F32 * (N + N // 2)),
     case("split and add", lambda x: x.split(25)[1] + 1, a(100), 25, F32 * 50),
@@ -212,7 +200,6 @@ NORMS = [
         F32 * (2 * N + 100),
         F32 * (2 * N + 100 + 40),  # mean and rstd
     ),
-    case("plain layer_norm", lambda x: F.layer_norm(x, (50,)), a(20, 50), 20 * 252, 8 * N, F32 * (2 * N + 40)),
     case(
         "group_norm",
         lambda x, w, b: F.group_norm(x, 2, w, b),
@@ -249,34 +236,13 @@ NORMS = [
     case("mse_loss", F.mse_loss, (a(N), a(N)), 3 * N, F32 * (2 * N + 1)),
 ]
 
-CELL = nn.RNNCell(K, H)
-OTHERS = [
-    case(
-        "RNN cell",
-        CELL,
-        (a(MB, K), a(MB, H)),
-        2 * MB * K * H + 2 * MB * H * H + 2 * MB * H + 2 * MB * H,  # two products, their biases, sum and tanh
-        F32 * (MB * K + MB * H + K * H + H * H + 2 * H + MB * H),
-        F32 * ((MB * K + K * H + H + MB * H) + (MB * H + H * H + H + MB * H) + 3 * MB * H + 2 * MB * H),
-    )
-]
 
-
-@pytest.mark.parametrize(
-    "one", [*PRODUCTS, *POINTWISE, *MOVEMENT, *REDUCTIONS, *NORMS, *OTHERS], ids=lambda one: one.name
-)
+@pytest.mark.parametrize("one", [*PRODUCTS, *POINTWISE, *MOVEMENT, *REDUCTIONS, *NORMS], ids=lambda one: one.name)
 def test_forward_by_hand(one: Case) -> None:
     found = cost(one.fn, *one.args)
     assert (found.flop, found.bytes, found.eager_bytes) == (one.flop, one.bytes, one.eager), found.details()
     assert not found.unknown
 
-
-def mlp() -> nn.Module:
-    return nn.Sequential(nn.Linear(K, H), nn.ReLU(), nn.Linear(H, OUT))
-
-
-FIRST, SECOND = 2 * MB * K * H, 2 * MB * H * OUT
-PARAMETERS = K * H + H + H * OUT + OUT
 
 BACKWARD = [
     case("x * 2", lambda x: x * 2, g(N), 2 * N, F32 * 4 * N),
@@ -291,26 +257,6 @@ BACKWARD = [
     case("softmax", lambda x: x.softmax(1), g(20, 50), 20 * (248 + 199), F32 * 4 * N, F32 * 5 * N),
     case("log_softmax", lambda x: x.log_softmax(1), g(20, 50), 20 * (249 + 199), F32 * 4 * N, F32 * 5 * N),
     case("mm", torch.mm, (g(3, 4), g(4, 5)), 3 * 120, F32 * 2 * 47, F32 * 3 * 47),
-    case(
-        "MLP",
-        mlp(),
-        a(MB, K),
-        # forward, ReLU; gradient of both weights, of the hidden layer; ReLU's; biases
-        (2 * FIRST + 3 * SECOND) + (MB * H + MB * OUT) + 3 * MB * H + (MB - 1) * (H + OUT),
-        F32 * (MB * K + 2 * MB * OUT + 2 * PARAMETERS),
-        F32
-        * (
-            (H + MB * K + K * H + MB * H)  # addmm
-            + 2 * MB * H  # relu
-            + (OUT + MB * H + H * OUT + MB * OUT)  # addmm
-            + (MB * OUT + H * OUT + MB * H)  # gradient of the hidden layer
-            + (MB * OUT + MB * H + H * OUT)  # of the second weight
-            + (MB * OUT + OUT)  # of its bias
-            + 3 * MB * H  # of ReLU
-            + (MB * H + MB * K + K * H)  # of the first weight
-            + (MB * H + H)  # of its bias
-        ),
-    ),
     case(
         "conv2d with groups",
         lambda x, w, b: F.conv2d(x, w, b, groups=2),

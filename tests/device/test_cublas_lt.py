@@ -150,7 +150,6 @@ def timed(monkeypatch: pytest.MonkeyPatch, library: PlayedLt, bare: PlayedBare, 
     ("times", "chosen"),
     [
         ({PLAIN: 9, BARE: 9, 0: 8, 1: 5, 3: 6}, 1),
-        ({PLAIN: 9, BARE: 9, 0: 5, 1: 8, 3: 8}, 0),
         ({PLAIN: 9, BARE: 9, 0: 7, 1: 6, 3: 5}, 3),
         ({PLAIN: 9, BARE: 4, 0: 7, 1: 6, 3: 5}, BARE),
         ({PLAIN: 9, BARE: 8.9, 0: 8.9, 1: 8.8, 3: 9}, PLAIN),

@@ -9,7 +9,7 @@ import torch
 from brrr.core.intervals import common, without
 from brrr.diagnosis.calls import DISPATCHED_NS, LAYOUT, calls_of
 from brrr.diagnosis.operator_cost import _CODES, cost_of, kind_of
-from brrr.diagnosis.split import CAUSES, Split, exchanged, split, window
+from brrr.diagnosis.split import CAUSES, exchanged, split, window
 from brrr.tracing.events import Event, Inputs
 from brrr.tracing.trace_file import Trace, left_over
 
@@ -291,10 +291,6 @@ def test_a_kernel_of_torch_compile_takes_its_inputs_and_writes_its_last() -> Non
 )  # fmt: skip
 def test_a_name_alone_tells_the_kind(name: str, kind: str) -> None:
     assert kind_of(name) == kind
-
-
-def test_a_split_s_host_is_busy_but_where_it_waits() -> None:
-    assert Split(1, 1, 0, {}, {"synchronisation": 3.0, "launch": 1.0, "Python": 0.5}).issuing_s == 1.5
 
 
 @pytest.mark.parametrize("dtype", list(_CODES))

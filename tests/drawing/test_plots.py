@@ -1,6 +1,5 @@
 """One style: markers and colours told apart, ticks in units, a badge on the figure, pictures with their text."""
 
-import re
 from functools import cache
 from io import BytesIO
 from itertools import combinations, pairwise, product
@@ -29,15 +28,6 @@ def test_colours_stand_out_from_the_paper() -> None:
     """A contrast of 1.8 to 1 at least: enough for a thick line with markers (pale text would need 4.5)."""
     for colour in style.COLOURS:
         assert 1.05 / (_luminance(colour) + 0.05) > 1.8, colour
-
-
-def _filtered(colour: str) -> tuple[float, ...]:
-    """A colour as the filter of `dark` shows it: inverted, its hue turned by half a circle, brighter."""
-    inverted, hue, bright = (float(part) for part in re.findall(r"\(([\d.]+)(?:deg)?\)", style.dark("img")))
-    assert hue == 180
-    red, green, blue = (inverted - (2 * inverted - 1) * part for part in to_rgb(colour))
-    grey = 0.213 * red + 0.715 * green + 0.072 * blue
-    return tuple(min(bright * min(max(2 * grey - part, 0), 1), 1) for part in (red, green, blue))
 
 
 def test_a_guide_is_dashed_and_labelled() -> None:

@@ -7,7 +7,6 @@ from brrr.running.graphs import capture
 from brrr_course.experiments import experiment
 from brrr_course.experiments.graph_breaks import BREAKS, KINDS
 from brrr_course.experiments.graph_breaks import SMALL as FEW
-from brrr_course.experiments.recompiles import AUTO, KEPT, MARK, NUMBER, STATIC, series
 from tests.gpu.measuring import timed
 
 BROKEN = experiment("graph_breaks")
@@ -20,16 +19,6 @@ def test_a_break_is_a_kernel_more(kind: str) -> None:
         print(breaks, run.measurement.details())
         if kind != KINDS[1]:  # .item() launches kernels of its own
             assert run.measurement.kernels == breaks + 1
-
-
-COMPILE_S = 0.03
-
-
-@pytest.mark.parametrize(("way", "count"), [(STATIC, 8), (AUTO, 2), (MARK, 1), (NUMBER, 2), (KEPT, 8)])
-def test_so_many_calls_compile(way: str, count: int) -> None:
-    times, errors = series(way, "cuda")
-    print([round(1e3 * each, 2) for each in times])
-    assert sum(each > COMPILE_S for each in times) == count and max(errors) < 1e-4
 
 
 def test_the_next_call_overwrites_a_graphs_result() -> None:

@@ -77,23 +77,6 @@ def test_cudnn_layers_count_as_the_formula_says(name: str, dtype: torch.dtype) -
     assert not any(type(each) is not nn.Parameter or each.grad is not None for each in layer.parameters())
 
 
-def test_packed_sequences_count_their_own_rows() -> None:
-    """By a run: how long each sequence is are values."""
-    layer = nn.LSTM(64, 128, bias=False, device="cuda")
-    packed = nn.utils.rnn.pack_padded_sequence(torch.randn(4, 3, 64, device="cuda"), [4, 4, 1])
-    found = cost(lambda: layer(packed)[0].data, backward=True, run=True)
-    assert found.flop == 3 * 2 * 9 * 4 * 128 * (64 + 128) + 9 * 128 * (22 + 23)
-
-
-@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
-def test_grouped_products_count_in_each_type(dtype: str) -> None:
-    ends = torch.tensor([8, 16, 24, 32], dtype=torch.int32, device="cuda")
-    x, w = (torch.randn(shape, device="cuda", dtype=getattr(torch, dtype)) for shape in ((32, 64), (4, 64, 48)))
-    found, ran = (cost(lambda x, w: F.grouped_mm(x, w, offs=ends), x, w, run=run) for run in (False, True))
-    assert found.flop == 2 * 32 * 64 * 48
-    assert sum(each.flop for each in ran.matmuls) in (found.flop, 0), ran.details()  # some types run group by group
-
-
 def test_a_description_takes_no_gpu_memory() -> None:
     cost(torch.sin, array(16))  # whatever a first use allocates
     before = torch.cuda.memory_allocated()

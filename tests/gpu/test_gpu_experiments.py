@@ -44,6 +44,8 @@ POINTS: list[tuple[str, Point]] = [
     ("bits", {"tokens": 64, "width": 1024, "inputs": ORDINARY}),
     *(("gemm", {"columns": columns, "size": 2048, "dtype": dtype})
       for columns, dtype in product((1, 33, 64), TOLERANCES)),
+    *(("repeat", {"repeat": repeat, "elements": elements, "dtype": dtype})
+      for repeat, elements, dtype in ((33, 2**20, "bfloat16"), (512, 10_000_019, "float32"), (64, 2**26, "float16"))),
     ("gemm_many", {"count": 3, "size": 96, "dtype": "bfloat16"}), ("vocabulary", {"vocabulary": 321, "tokens": 65}),
 ]  # fmt: skip
 

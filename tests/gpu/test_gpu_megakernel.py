@@ -123,15 +123,6 @@ def test_in_a_graph_and_on_another_stream() -> None:
     assert error(y, reference(layers, new)) < TOLERANCE
 
 
-def test_a_prepared_call() -> None:
-    layers, x, expected = network(3, 4, 100)
-    made, out = Megakernel(*layers, 4), torch.empty_like(x)
-    call = made.prepare(x, out)
-    out.fill_(float("nan"))
-    call()
-    assert error(out, expected) < TOLERANCE
-
-
 def test_a_nan_stays_in_its_row() -> None:
     layers, x, expected = network(3, 9, 100)
     x[4, 17] = float("nan")

@@ -6,7 +6,6 @@ import pytest
 import torch
 
 from brrr.core.errors import BrrrError, WrongResultError
-from brrr.core.measurement import Value
 from brrr.kernels import repeat as repeat_launch
 from brrr.kernels.repeat import repeat_multiply
 from brrr_course.experiments import experiment
@@ -52,22 +51,6 @@ def test_an_address_that_16_does_not_divide_is_refused() -> None:
     x = torch.ones(100, device="cuda")
     with pytest.raises(BrrrError, match="16 divides"):
         repeat_launch.by_bindings(x[1:], x[1:], 1, 2.0)
-
-
-@pytest.mark.parametrize(
-    ("repeat", "elements", "dtype"),
-    [(1, 2**16, "float32"), (33, 2**20, "bfloat16"), (512, 10_000_019, "float32"), (64, 2**26, "float16")],
-)
-def test_every_way_to_repeat_is_right(repeat: int, elements: int, dtype: str) -> None:
-    point: dict[str, Value] = {"repeat": repeat, "elements": elements, "dtype": dtype}
-    for name, run in runs(REPEAT, point).items():
-        busy = run.measurement.busy_s
-        rates = "" if busy is None else f"{run.cost.flop / busy.median / 1e12:.2f} TFLOP/s"
-        rates += "" if busy is None else f" {run.cost.bytes / busy.median / 1e12:.3f} TB/s"
-        print(f"{name:<12} {repeat} x {elements} {dtype}: {rates} ({run.error:.1e}) {run.measurement}")
-        if "eager" not in name:
-            assert run.measurement.kernels == 1, name
-        assert "single-call" not in run.measurement.flags, f"{name}: compiling was taken for its time"
 
 
 @pytest.mark.parametrize("name", ["read", "write"])

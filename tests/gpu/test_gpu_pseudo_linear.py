@@ -3,14 +3,11 @@
 import pytest
 import torch
 
-from brrr.core.measurement import Value
 from brrr.kernels.pseudo_linear import pseudo_linear
 from brrr_course.experiments import experiment
 from brrr_course.experiments import pseudo_linear as work
 from brrr_course.experiments.checked import compile_now
 from brrr_course.experiments.pseudo_linear import inexact_share, pseudo_error, whole_numbers
-from brrr_course.sources.live import Live
-from brrr_course.sources.transition import find_transition, pays
 
 PSEUDO = experiment("pseudo_linear")
 SHAPES = [(1, 1), (3, 7), (65, 67), (1000, 1031), (32768, 64), (33, 24576), (5, 100003), (1_000_003, 3), (2048, 4096)]
@@ -70,19 +67,3 @@ def test_products_of_whole_numbers_are_exact() -> None:
     share = inexact_share(torch.nn.functional.linear, x, w)
     print(f"inexact entries of cuBLAS's product: {share:.2%}")
     assert share == 0.0
-
-
-@pytest.mark.timing
-def test_where_graphs_stop_paying_agrees_with_a_grid_measured_now() -> None:
-    at: dict[str, Value] = {"batch": 2048, "direction": "forward"}
-    live = Live("cuda", budget_s=0.1)
-    predicate = pays("pseudo graph", over="pseudo eager", at_least=1.05)
-    found = find_transition(PSEUDO, "width", predicate, at=at, source=live, high=8192)
-    print(found)
-    assert found.below
-    assert len(found.measured) <= 12
-    for width in (64, 8192):
-        live.measure_together(PSEUDO, ["pseudo-eager", "pseudo-graph"], {"width": width, **at})
-        times = [live.measure(PSEUDO, f"pseudo-{way}", {"width": width, **at}).period_s for way in ("eager", "graph")]
-        assert times[0] is not None and times[1] is not None
-        assert predicate({"pseudo eager": times[0], "pseudo graph": times[1]}) is (width == 64)

@@ -7,7 +7,6 @@ import pytest
 
 from brrr.core.errors import UnavailableError
 from brrr.core.measurement import Point
-from brrr.roofline.communication import fitted
 from brrr_course.experiments import experiment
 from brrr_course.experiments.ranks import end_ranks, ranks_on, require_devices
 from brrr_course.nouns.source import broken
@@ -53,17 +52,6 @@ def test_every_way_is_right_and_has_its_times(name: str, at: Point) -> None:
               f"{', broken ' * bool(broken(m))}{broken(m) or ''}")  # fmt: skip
         assert m.host_s and m.latency_s and m.period_s and m.kernel_s and m.busy_s and m.kernels
         assert m.busy_s.median <= 1.001 * m.kernel_s.median
-
-
-def test_latency_and_bandwidth_of_an_all_reduce() -> None:
-    times = {}
-    for power in range(3, 31, 3):
-        m = measured("collective", {"nbytes": 2**power})["all-reduce"].measurement
-        assert m.period_s
-        times[2.0**power] = m.period_s.median
-    found = fitted(times)
-    print(f"alpha {found.alpha_s}, beta {found.beta_bytes_per_s.median / 1e9:.0f} GB/s")
-    assert 2e-6 < found.alpha_s.median < 1e-3 and 1e9 < found.beta_bytes_per_s.median < 2e12
 
 
 def test_a_run_names_both_gpus() -> None:

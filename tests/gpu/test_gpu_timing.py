@@ -10,10 +10,9 @@ import torch
 import brrr
 from brrr.core.errors import DeviceMemoryError
 from brrr.timing import interleave, measure, measure_together
-from brrr.timing.activity import record_activity, split_by_marker
-from brrr.timing.calibration import calibration, pairs_s
+from brrr.timing.calibration import pairs_s
 from brrr.timing.device_times import EVENT_TICK_S
-from brrr.timing.gate import Gate, marker_kernel, sm_clock_hz, spin
+from brrr.timing.gate import Gate, sm_clock_hz, spin
 from brrr.timing.graph_times import graph_share
 from brrr.timing.plan import Plan
 from brrr.timing.sampler import Sampler
@@ -159,21 +158,6 @@ def test_what_cannot_be_captured_leaves_torch_usable() -> None:
     torch.randn(8, device="cuda")
     found = graph_share(lambda: torch.relu(x), 1e-6)
     assert found is not None and found.kernels == 1 and found.copies == 0
-
-
-def test_recordings_in_quick_succession_all_hold_the_call() -> None:
-    x = torch.randn(64, 1024, device="cuda")
-    activities, _ = record_activity(lambda: (marker_kernel(), torch.relu(x)))
-    assert [len(call) for call in split_by_marker(activities)] == [1]
-    for _ in range(5):  # each detaches CUPTI on a thread of its own, which the next may meet
-        assert record_activity(lambda: (marker_kernel(), torch.relu(x)))[0]
-
-
-def test_calibration_is_positive_and_kept() -> None:
-    found = calibration(torch.cuda.current_device())
-    assert found is calibration(torch.cuda.current_device())
-    assert found.own_from == "cupti" and found.surplus_s("hot") > 0 and found.own_s > 0
-    assert calibration(torch.cuda.current_device(), profiler=False).own_from == "assumed"
 
 
 def test_out_of_memory_is_an_error_and_the_process_lives() -> None:

@@ -140,13 +140,3 @@ def test_timelines_in_quick_succession_all_hold_the_calls() -> None:
     run = small_relu()
     for _ in range(5):  # each detaches CUPTI on a thread of its own, which the next may meet
         assert sum(span.on_device for span in trace(run, device="cuda", calls=4).spans) == 4
-
-
-def test_tracing_leaves_the_launches_as_cheap_as_before() -> None:
-    run = small_relu()
-    before = measure(run, device="cuda", budget_s=0.1).host_s
-    trace(run, device="cuda")
-    after = measure(run, device="cuda", budget_s=0.1).host_s
-    assert before is not None and after is not None
-    print(f"host_s {before.median:.2e} before, {after.median:.2e} after")
-    assert after.median < 5 * before.median

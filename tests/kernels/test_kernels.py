@@ -2,17 +2,12 @@
 
 import importlib.util
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 
 import pytest
 from hosted import NVCC, by_nvcc
 
 from brrr.core.errors import UnavailableError
 from brrr.core.files import PACKAGE
-from brrr.core.measurement import Estimate
-from brrr.timing.calibration import Calibration
-from brrr.timing.device_times import DeviceTimes, contradicted, reconciled
 
 SOURCES = sorted(source for source in PACKAGE.rglob("*.cu") if "strassen" not in source.parts)
 """Those of Strassen's are compiled with what chooses them, in tests/strassen."""
@@ -51,24 +46,3 @@ def test_every_kernel_compiles(source: Path, arch: str, tmp_path: Path) -> None:
         if "__global__" in line:
             name = line.split("void ")[1].split("(")[0]
             assert name.encode() in code, f"{name} is not in the compiled code"
-
-
-def test_what_the_calibration_takes_off() -> None:
-    c = Calibration(pair_s=3.5, own_s=1.0, cold_pair_s=4.8, cold_own_s=1.5, own_from="cupti")
-    assert c.surplus_s("hot") == pytest.approx(2.5) and c.surplus_s("cold") == pytest.approx(3.3)
-    taken: Any = SimpleNamespace(
-        span=[10.0, 10.0, 10.0], plan=SimpleNamespace(cache="hot"), kernels=2, kernel_estimate=lambda of: None
-    )
-    span = DeviceTimes.span_estimate(taken, c)
-    assert span is not None and span.median == pytest.approx(7.5), "a pair of events shows more than the span"
-
-
-def test_the_device_is_never_busy_for_longer_than_the_span() -> None:
-    span, busy = Estimate(1.0e-6, 0.9e-6, 1.1e-6, 50), Estimate(1.1e-6, 1.0e-6, 1.2e-6, 10)
-    raised = reconciled(span, busy)
-    assert raised is not None and raised.median == busy.median and raised.low <= raised.median <= raised.high
-    far = Estimate(9e-6, 9e-6, 9e-6, 10)
-    assert reconciled(span, far) is span, "a contradiction that large is not smoothed over"
-    assert reconciled(None, busy) is None
-    assert contradicted(far, span) and not contradicted(busy, raised), "then busy_s is left out"
-    assert not contradicted(None, span) and not contradicted(far, None)

@@ -17,19 +17,15 @@ KERNELS = PACKAGE / "kernels/megakernel"
 CASES = [
     # layers, batch, hidden, cluster, rows, tile_rows, tile_quads, k_warps, slots, depth
     (1, 1, 1, 1, 1, 1, 1, 1, 2, 32),
-    (1, 1, 32, 2, 1, 1, 1, 1, 4, 32),
     (4, 3, 32, 2, 2, 1, 1, 1, 2, 32),
     (3, 6, 100, 4, 4, 2, 1, 1, 2, 128),
-    (4, 5, 67, 2, 8, 8, 2, 1, 3, 32),
     (4, 5, 67, 2, 8, 8, 2, 3, 3, 32),
     (5, 8, 64, 16, 8, 4, 1, 2, 4, 32),
     (3, 2, 96, 1, 2, 2, 4, 1, 2, 32),
-    (3, 4, 130, 8, 4, 4, 2, 1, 3, 32),
     (3, 4, 256, 16, 4, 4, 1, 2, 2, 128),
     (3, 4, 256, 16, 4, 2, 2, 4, 4, 64),
     (9, 17, 33, 2, 16, 8, 1, 1, 3, 32),
     (2, 2, 384, 8, 2, 2, 4, 3, 3, 128),
-    (3, 8, 128, 4, 8, 8, 4, 4, 4, 32),
     (3, 8, 128, 4, 8, 4, 4, 2, 6, 32),
     (6, 4, 128, 8, 4, 1, 4, 4, 32, 32),
 ]
@@ -104,34 +100,12 @@ def test_a_ring_that_does_not_suit_its_warps_does_not_compile(tmp_path: Path) ->
 
 
 @needs_gxx
-def test_a_slot_that_goes_from_warp_to_warp_is_found_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A warp that waits for a slot's turn but one, which a barrier cannot tell from the last, goes on too early."""
-    kernel, parts = ((KERNELS / name).read_text() for name in ("megakernel.cu", "megakernel_parts.cuh"))
-    old, allowed = "if (slot == SLOTS + k_warp) slot = k_warp, ++turn;", "SLOTS % K_WARPS == 0 && "
-    start = "int chunk = k_warp, slot = k_warp, turn = 0;"
-    assert old in kernel and start in kernel and allowed in parts
-    kernel = kernel.replace(old, "while (slot >= SLOTS) slot -= SLOTS, ++turn;")
-    kernel = kernel.replace(start, "int chunk = k_warp, slot = k_warp % SLOTS, turn = k_warp / SLOTS;")
-    (tmp_path / "megakernel.cu").write_text(kernel)
-    (tmp_path / "megakernel_parts.cuh").write_text(parts.replace(allowed, ""))
-    monkeypatch.setattr("test_megakernel_host.KERNELS", tmp_path)
-    made = dataclasses.replace(forced(MUTATED), slots=3)
-    outcomes = (host_run(made, 6, 8, tmp_path, seed) for seed in range(8))
-    assert any(verdict != 0 or not error < 1e-6 for verdict, error in outcomes)
-
-
-@needs_gxx
 @pytest.mark.parametrize(
     ("old", "new"),
     [
         ("if (part == 0 && layer > 0)\n", "if (false)\n"),
-        ("if (chunk >= SLOTS) barrier_wait", "if (false) barrier_wait"),
         ("barrier_wait(barrier(FULL + slot), turn & 1)", "barrier_wait(barrier(FULL + slot), 1)"),
-        ("INPUT_AT + other * INPUT_FLOATS * 4", "INPUT_AT + buffer * INPUT_FLOATS * 4"),
         ("meet(1 + tile, 32 * K_WARPS)", "__syncwarp()"),
-        ("+ buffer * TILE_WORDS;", ";"),
-        ("(part == 0 ? 4 * COLUMNS : 0)", "0"),
-        ("tile % COLUMN_WARPS == 0)  //", "tile == 0)  //"),
         ("count_wait(counters + layer - 1, CLUSTER * TILES)", "(void)counters"),
         ("count_in(counters, layer, layers, lane)", "count_in(counters, layer, layers + 1, lane)"),
     ],

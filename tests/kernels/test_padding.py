@@ -295,7 +295,6 @@ def test_on_a_cpu_it_is_torchs_product(dtype: torch.dtype) -> None:
     [
         (torch.ones(3), torch.ones(3, 2), r"a, b is '\(3,\) and \(3, 2\)'; expected matrices \(M, K\) and \(K, N\)"),
         (torch.ones(2, 3), torch.ones(4, 2), r"\(2, 3\) and \(4, 2\)"),
-        (torch.ones(2, 3, 4), torch.ones(4, 2), "matrices"),
         (torch.ones(2, 3), torch.ones(3, 2).half(), r"torch.float32 on cpu and torch.float16 on cpu.*one type on one"),
         (torch.ones(300, 301), torch.ones(301, 302, device="meta"), "on cpu and torch.float32 on meta"),
     ],

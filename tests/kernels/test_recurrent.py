@@ -80,11 +80,6 @@ def test_the_kernel_compiles_without_putting_weights_into_memory(
         assert spilled < 400, told
 
 
-@needs_nvcc
-def test_the_kernel_compiles_for_a_gpu_without_tensor_cores_for_it(tmp_path: Path) -> None:
-    compiled(plan("rnn_tanh", 256, 4, "float32", TURING), "sm_75", tmp_path)
-
-
 @pytest.mark.parametrize(("module", "told"), [
     (torch.nn.GRU(3, 4), "module is 'GRU'; expected a torch.nn.RNN or a torch.nn.LSTM"),
     (torch.nn.LSTM(3, 4, bidirectional=True), "bidirectional is True"),

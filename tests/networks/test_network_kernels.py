@@ -106,7 +106,7 @@ def test_a_launch_covers_every_element_and_fits(rows: int, width: int) -> None:
 def test_what_the_bias_kernel_refuses(operation: Any, y: Any, b: Any, argument: str) -> None:
     with refused(argument):
         bias_relu.prepared(operation, y, b)
-    for wrong in (None, torch.ones(3, device="meta"), torch.ones(3, dtype=torch.bfloat16), torch.ones(4)):
+    for wrong in (None, torch.ones(3, device="meta"), torch.ones(3).bfloat16(), torch.ones(4), torch.ones(6)[::2]):
         with refused("b"):
             bias_relu.check("bias", torch.ones(2, 3), wrong)
 

@@ -32,16 +32,9 @@ def trained(x: torch.Tensor, weight: torch.Tensor | None = None) -> torch.Tensor
 
 CANARIES: dict[str, tuple[Callable[..., Any], tuple[Any, ...], list[str]]] = {
     "rms_norm": (rms, X[:1], [NORM]),
-    "rms_norm, weighted": (rms, X, [NORM]),
     "rms_norm of bfloat16": (rms, SHORT, [NORM]),
-    "rms_norm and its gradient": (trained, X[:1], [NORM, NORM_BACKWARD]),
-    "rms_norm and its gradients, weighted": (trained, X, [NORM, NORM_BACKWARD]),
-    "rms_norm and its gradients of bfloat16": (trained, SHORT, [NORM, NORM_BACKWARD]),
-    "dropout": (lambda x: f.dropout(x, 0.5), X[:1], ["aten.native_dropout"]),
-    "LSTMCell": (nn.LSTMCell(64, 64), X[:1], [LSTM]),
     "LSTM": (nn.LSTM(64, 64), (array((1, 8, 64)),), [LSTM]),
     "LSTM and its gradients": (nn.LSTM(64, 64), (array((1, 8, 64)),), [LSTM, f"{LSTM}_backward"]),
-    "GRUCell": (nn.GRUCell(64, 64), X[:1], [GRU]),
 }
 AROUND = {"zeros", "unbind", "view", "t", "mm", "stack", "select", "add", "sum", "unsafe_split"}
 """What stands beside the gates of a recurrent layer on a GPU, too."""

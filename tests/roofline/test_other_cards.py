@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from brrr import array, predict
-from brrr.gpu.datasheet import Hardware, Source, hardware, hardware_names
+from brrr.gpu.datasheet import Hardware, Source, hardware
 from brrr.roofline.device_model import model_of
 from brrr.roofline.reference import FREE_ISSUE, INLINE_ECC, rates_of, reference
 
@@ -48,12 +48,6 @@ def test_too_little_memory_is_that_of_the_hardware_given() -> None:
     small = replace(OURS, memory_bytes=2**20)
     assert "does not fit" in predict(torch.relu, SQUARE, device=small).too_large
     assert not predict(torch.relu, SQUARE, device=OURS).too_large
-
-
-def test_every_gpu_of_the_datasheets_is_predicted() -> None:
-    for name in hardware_names()[:-1]:
-        said = predict(torch.relu, SQUARE, device=f"datasheet:{name}")
-        assert said.busy_s is not None and said.busy_s > 2 * SQUARE.nbytes / hardware(name).memory_bytes_per_s / 2
 
 
 def test_the_references_own_curves_are_as_they_were_measured() -> None:
@@ -114,13 +108,3 @@ def test_before_hopper_tensor_cores_wait_for_the_memory() -> None:
     both = [predict(torch.mm, *made, device=each).busy_s or 0.0 for each in (ampere, hopper)]
     assert both[0] > 1.1 * both[1]
     assert seconds(ampere) == seconds(hopper)
-
-
-def test_cudnns_recurrent_layers_have_a_lower_bound_alone() -> None:
-    from brrr.counting.cost import Cost, Matmul, OperatorCost
-
-    layer = OperatorCost(
-        "aten._cudnn_rnn", 1e9, 1e6, 1e6, "float32", ((64, 32, 512),), "recurrent", (Matmul(32, 512, 512),)
-    )
-    said = predict(Cost(1e9, 2e6, operators=(layer,)), device="h200")
-    assert said.unknown == ("aten._cudnn_rnn",) and said.bound == "unknown" and "at least" in repr(said)

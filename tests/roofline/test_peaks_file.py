@@ -198,7 +198,6 @@ SPOILED: dict[str, Callable[[dict[str, Any]], object]] = {
     "above zero and rising": lambda peaks: peaks["curves"]["copy"]["points"].reverse(),
     "curves.copy.points[1] is [{": lambda peaks: peaks["curves"]["copy"]["points"][1].pop(0),
     "curves.copy.points[1][1].value": lambda peaks: peaks["curves"]["copy"]["points"][1][1].update(unit="s"),
-    "checksum": lambda peaks: peaks.update(date="2001-01-01"),
 }
 
 

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-import torch.nn.functional as F
 from peaks_made_up import curve, peak
 from rooflines import assumed, cpu, gpu, pointwise, product, view, without
 
@@ -243,15 +242,6 @@ def test_odd_rows_run_on_slow_kernels_and_rows_on_no_line_of_the_cache_take_long
     assert least * on < off < most * on
 
 
-def test_the_layout_counts_where_it_decides_the_alignment() -> None:
-    """With n odd, an operand that lies column by column has aligned columns, but the result's rows are odd either way;
-    a vector's result has no rows."""
-    across, along = (
-        product_s(Matmul(1, 4095, 4096, 1, "bfloat16", (False, turned)), SPEEDS) for turned in (False, True)
-    )
-    assert along < across
-
-
 def test_a_square_product_is_compute_bound() -> None:
     """Within a fifth of 2 x 8448^3 FLOP at the best measured rate."""
     p = predict(work(product(8448, 8448, 8448)), device=cached())
@@ -368,28 +358,6 @@ def test_a_graph_is_overhead_where_the_device_waits_for_its_replay() -> None:
     many, one = (predict(work(*[pointwise(4e3)] * count), device=gpu(), how="graph") for count in (50, 1))
     assert (many.bound, one.bound) == ("under-filled", "overhead")
     assert many.margin == pytest.approx(many.period_s / many.memory_s)
-
-
-@pytest.mark.parametrize("device", ["h200", "a100"])
-@pytest.mark.parametrize("rows", [64, 4096])
-@pytest.mark.parametrize("name", ["batch norm", "attention", "softmax", "sort", "chain"])
-def test_overhead_is_said_only_where_the_device_waits(name: str, rows: int, device: str) -> None:
-    """Of a device that works all the time no CUDA Graph takes anything away, however far from its roofs it is."""
-    made = {
-        "batch norm": (lambda x: F.batch_norm(x, None, None, training=True), array((rows, 64, 28, 28), "float16")),
-        "attention": (lambda q: F.scaled_dot_product_attention(q, q, q), array((8, 32, rows, 64), "float16")),
-        "softmax": (lambda x: x.softmax(0), array((rows, 300), "float32")),
-        "sort": (lambda x: x.argmax(-1), array((rows, 50257), "float32")),
-        "chain": (lambda x: x.cos().sin().exp().sum(0), array((rows, 17), "float32")),
-    }
-    call, x = made[name]
-    eager, graph = predict(call, x, device=device), predict(call, x, device=device, how="graph")
-    waits = (eager.busy_s or 0.0) < eager.period_s / 1.05 or eager.period_s > 1.05 * graph.period_s
-    assert eager.bound != "overhead" or waits, (eager, graph)
-    idle_s = eager.period_s - min(eager.busy_s or 0.0, eager.period_s)
-    assert eager._card().shares.get("overhead", 0.0) == pytest.approx(idle_s / eager.period_s)
-    if eager.bound == "under-filled":
-        assert "under-filled" in str(eager) and eager.memory_s + eager.compute_s < eager.period_s
 
 
 # On a CPU

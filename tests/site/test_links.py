@@ -59,12 +59,6 @@ def test_every_link_leads_somewhere(reference: dict[str, str]) -> None:
     assert dead(pages, others) == []
 
 
-def test_a_name_told_with_its_class_leads_there(reference: dict[str, str]) -> None:
-    """`Cost.bytes` stands in the text of `Cost`: it has no place of its own."""
-    html = reference["brrr"]
-    assert 'id="Cost"' in html and 'id="Cost.bytes"' not in html and 'href="#Cost"' in html
-
-
 # ----------------------------------------------------------------------------------------------------------------------
 # Without JavaScript
 

@@ -83,19 +83,6 @@ def pointing(text: str) -> list[str]:
     return [found[0] for found in POINTS.finditer(alone) if not re.search(r"```|!\[", alone[: found.start()])]
 
 
-@pytest.mark.parametrize(
-    ("text", "found"),
-    [
-        ("For shorter kernels, take the graph above.", ["graph above"]), ("See below: it is long.", ["See below"]),
-        ("judged on the data above.", ["data above"]), ("the two short curves below", ["curves below"]),
-        ("```python\nx\n```\nOne is stopped as above.", []), ("far above the peak, below one", []),
-        ("the rate above which it pays", []), ("`notebooks/build.py` makes this page.", ["build.py", "this page"]),
-    ],
-)  # fmt: skip
-def test_what_points_elsewhere_is_found(text: str, found: list[str]) -> None:
-    assert pointing(text) == found
-
-
 def test_the_cheat_sheet_stands_alone() -> None:
     for part in (NOTEBOOKS.parent / "docs" / "cheatsheet.md").read_text("utf-8").split("\n## "):
         assert pointing(re.sub(r"```.*?```", "", part, flags=re.DOTALL)) == []

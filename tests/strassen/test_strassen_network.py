@@ -304,17 +304,6 @@ def test_rows_are_planned_by_powers_of_two(monkeypatch: pytest.MonkeyPatch) -> N
     assert asked == [16, 32, 1]
 
 
-def test_gradients_of_classical_layers_are_torchs(monkeypatch: pytest.MonkeyPatch) -> None:
-    plain = sequential(9, 7, 5)
-    fused, x = fuse(copy.deepcopy(plain), level=0), torch.randn(4, 9, dtype=torch.float64)
-    seen = calls_of(monkeypatch)
-    for model in (plain, fused):
-        model(x).square().sum().backward()
-    assert not seen
-    for one, two in zip(plain.parameters(), fused.parameters(), strict=True):
-        assert one.grad is not None and torch.equal(one.grad, two.grad)  # type: ignore[arg-type]
-
-
 def test_a_classical_layer_among_others_writes_into_its_buffer(monkeypatch: pytest.MonkeyPatch) -> None:
     layers = tuple(Layer(torch.randn(8, 8), torch.randn(8)) for _ in range(3))
     implementations = [Implementation("sgemm"), Implementation("sgemm", 1, "strassen", True), Implementation("tf32")]

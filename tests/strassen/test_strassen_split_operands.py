@@ -120,37 +120,6 @@ def test_sums_of_rows_scaled_by_their_exponents_fit_float16() -> None:
         assert bool(made.high.isfinite().all()) and float(made.high.abs().max()) > 2**8
 
 
-MISTAKES = {
-    "turned before all is seen": ("< static_cast<unsigned>(o.deep)) {}", "< 1u) {}"),
-    "sizes that stay": ("o.sizes[column] = 0;", "{}"),
-    "pieces where they are not": ("shared.hi[row][from ^ row / 4]", "shared.hi[row][from]"),
-    "zeros forgotten": ("tile.k + i < o.k ? o.rows : 0", "o.rows"),
-    "nobody waits for the warps": (
-        "    __syncthreads();\n    for (int i = 0; i < count",
-        "    for (int i = 0; i < count",
-    ),
-}
-
-
-@needs_gxx
-@pytest.mark.parametrize("mistake", MISTAKES)
-def test_the_emulation_sees_mistakes(mistake: str, tmp_path: Path) -> None:
-    right, wrong = MISTAKES[mistake]
-    text = (PACKAGE / "strassen/split/split_operands.cu").read_text(encoding="utf-8")
-    assert text.count(right) == 1
-    (tmp_path / "split_operands.cu").write_text(text.replace(right, wrong), encoding="utf-8")
-    library, seen = compiled(tmp_path / "split_operands.cu", tmp_path), []
-    wide = torch.randn(100, 2002) * torch.arange(1, 2003)
-    for turned in (False, True):
-        memory = torch.full((2200 * 100,), 1e30)  # behind the matrix lie numbers that must not be read
-        x = memory[:200200].view(2002, 100).mT if turned else memory[:200200].view(100, 2002)
-        x.copy_(wide)
-        found = room(x)
-        alike = host_split(library, [SplitSource(x, found)], 20, hurried=True) == (0, True)
-        seen.append(alike and same(found, split(wide, kernels=False)))
-    assert not all(seen), "the mistake went unseen"
-
-
 @needs_nvcc
 @pytest.mark.parametrize("architecture", [80, 90])
 def test_it_compiles_and_four_blocks_fit_a_multiprocessor(architecture: int, tmp_path: Path) -> None:

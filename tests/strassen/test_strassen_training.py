@@ -14,19 +14,6 @@ from brrr.strassen.request import Limits
 LIMITS = Limits(level=1, form="strassen", inner="fp64")
 
 
-@pytest.mark.parametrize("form", ["strassen", "winograd"])
-@pytest.mark.parametrize("level", [1, 2])
-def test_gradients_are_those_of_the_function(form: str, level: int) -> None:
-    runners = operators.Runners(Limits(level=level, form=form, inner="fp64"))
-
-    def network(x: torch.Tensor, w1: torch.Tensor, b1: torch.Tensor, w2: torch.Tensor) -> torch.Tensor:
-        return runners(0, (Layer(w1, b1), Layer(w2, None, relu=False)), x)
-
-    shapes = (3, 5), (6, 5), (6,), (4, 6)
-    inputs = tuple(torch.randn(each, dtype=torch.float64, requires_grad=True) for each in shapes)
-    assert torch.autograd.gradcheck(network, inputs)
-
-
 @pytest.mark.parametrize("ways", [
     [Implementation("fp64", 1, "strassen")] * 3,
     [Implementation("fp64", 1, "strassen"), Implementation("fp64"), Implementation("fp64", 2, "winograd")],

@@ -29,16 +29,6 @@ def test_submit_returns_before_the_work_is_done() -> None:
         assert done == [1]
 
 
-@pytest.mark.timing
-def test_the_worker_tells_how_long_each_call_took() -> None:
-    with CpuQueue() as queue:
-        for seconds in (0.05, 0.0, 0.1):
-            queue.submit(time.sleep, seconds)
-        queue.synchronize()
-        first, second, third = queue.worked_s
-    assert first >= 0.05 > second and third >= 0.1
-
-
 def test_an_error_comes_with_the_next_synchronize_and_only_once() -> None:
     with CpuQueue() as queue:
         queue.submit(lambda: 1 / 0)

@@ -2,14 +2,13 @@
 
 import math
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
-import numpy as np
 import pytest
 
 from brrr.core.errors import UnavailableError
-from brrr.timing import measure, sampler
+from brrr.timing import measure
 from brrr.timing.cpu_queue import CpuQueue
 from tests.refusals import refused, values
 
@@ -24,25 +23,6 @@ def queue() -> Iterator[CpuQueue]:
 
 def sleeper() -> None:
     time.sleep(SLEEP_S)
-
-
-@pytest.mark.timing
-def test_the_seconds_of_the_cpu_pass_and_idle_ones_are_no_more_than_the_clock_s() -> None:
-    before = sampler.cpu_seconds()
-    time.sleep(0.3)
-    passed, idle, others = (now - then for now, then in zip(sampler.cpu_seconds(), before, strict=True))
-    assert passed >= 0.3 and -0.05 <= idle <= passed + 0.05 and others >= -0.05
-
-
-@pytest.mark.timing
-def test_the_queue_is_asynchronous_and_measure_sees_it(queue: CpuQueue) -> None:
-    m = measure(lambda: queue.submit(sleeper), device=queue, budget_s=0.2)
-    assert m.host_s is not None and m.latency_s is not None and m.period_s is not None
-    assert m.host_s.median < SLEEP_S / 4 < SLEEP_S <= m.latency_s.median
-    assert m.period_s.median >= SLEEP_S
-    assert m.kernel_s is not None and m.kernels == 1
-    assert m.kernel_s.median >= SLEEP_S and m.kernel_s.low <= m.latency_s.high  # medians of two rounds may cross
-    assert m.device.startswith("CPU queue on ")
 
 
 @pytest.mark.parametrize(("argument", "value"), values({
@@ -72,9 +52,3 @@ def test_what_the_function_raises_passes_through_and_nothing_hangs(queue: CpuQue
     with pytest.raises(KeyError, match="mine"):
         measure(lambda: queue.submit(broken), device=queue, budget_s=0.01)
     assert measure(lambda: queue.submit(sleeper), device=queue, budget_s=0.02).latency_s is not None
-
-
-@pytest.mark.parametrize("bad", [lambda: float("nan"), lambda: np.array([1.0, np.nan])])
-def test_nan_is_flagged(bad: Callable[[], Any]) -> None:
-    assert "nan" in measure(bad, device="cpu", budget_s=0.01).flags
-    assert "nan" not in measure(lambda: np.ones(3), device="cpu", budget_s=0.01).flags

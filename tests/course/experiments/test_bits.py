@@ -1,6 +1,5 @@
 """Fewer bits: each way against float64, what is stored and counted, what is refused, wrong results that are found."""
 
-import math
 from types import SimpleNamespace
 from typing import Any
 
@@ -49,14 +48,6 @@ def test_outliers_spoil_int8_activations_and_not_fp8() -> None:
     ordinary, outliers = (LayerInputs(32, 1024, each, "cpu") for each in (ORDINARY, OUTLIERS))
     assert error("int8-both", outliers) > 5 * error("int8-both", ordinary)
     assert error("fp8", outliers) < 1.5 * error("fp8", ordinary)
-
-
-def test_wrong_results_are_found_out(given: LayerInputs) -> None:
-    right = run_of("fp8", given, "cpu")()
-    numbers, scale = scaled(given.w)
-    half = IMPLEMENTATIONS["fp8"].call(scaled(given.x), (numbers, scale / 2))
-    wrong = (half, right.roll(1, 1), right * math.nan, right.float(), right[:, :1], right.tolist())
-    assert [each for each in wrong if given.error(each, torch.bfloat16) <= 0.2] == []
 
 
 def test_numbers_come_back_from_their_scales() -> None:

@@ -1,7 +1,6 @@
 """The language model of `decode` and `prefill`: against transformers' Llama, against itself, and what is counted."""
 
 import math
-from typing import Any
 
 import pytest
 import torch
@@ -145,17 +144,11 @@ def test_the_second_way_of_a_point_takes_the_cache_of_the_first(monkeypatch: pyt
     assert second.check() < 1e-4 and first.cost == second.cost
 
 
-def wrong(given: CallInputs, found: torch.Tensor) -> dict[str, Any]:
-    return {"another token's": found.roll(1, -1), "not finite": found * math.nan, "float64": found.double(),
-            "one sequence less": found[1:]}  # fmt: skip
-
-
 def test_a_wrong_result_is_found_out() -> None:
     for call in (Call(1, 1, 100), Call(3, 1, 40), Call(1, 9, 9)):
         given = CallInputs(TINY, call, "cpu")
         run, close = way_of("eager", given, "cpu")
         assert given.error(run()) < 1e-5
-        assert all(not given.error(each) < 0.5 for each in wrong(given, run()).values())
         given.model.cos, given.model.sin = given.model.cos.roll(1, 0), given.model.sin.roll(1, 0)
         assert not given.error(run()) < 0.02
         given.model.cos, given.model.sin = given.model.cos.roll(-1, 0), given.model.sin.roll(-1, 0)

@@ -11,7 +11,7 @@ import pytest
 from brrr.core.errors import BrrrError, UnavailableError
 from brrr.core.measurement import Estimate
 from brrr_course.experiments import experiment
-from brrr_course.experiments.first_call import CONVOLUTION, COPY, IMPORT, KERNEL, MATMUL, MEMORY, ON_CPU, ON_CUDA, PARTS
+from brrr_course.experiments.first_call import CONVOLUTION, COPY, KERNEL, MATMUL, MEMORY, ON_CPU, ON_CUDA, PARTS
 from brrr_course.sources import first_call as module
 from brrr_course.sources.rows import Timed
 from brrr_course.sources.timers import measure_point
@@ -45,19 +45,6 @@ def test_a_part_on_the_cpu_is_right_and_timed_twice(part: str) -> None:
     assert 0 < answer["seconds"] < 60
     assert 0 < answer["again"] < 60
     assert answer["error"] <= 1e-4
-
-
-@pytest.mark.timing
-def test_importing_is_paid_once_and_is_not_prepared() -> None:
-    answer = fresh(IMPORT)
-    print(f"import torch: {answer['seconds']:.3f} s, again {answer['again']:.6f} s")
-    assert answer["again"] < answer["seconds"] / 10
-
-
-@pytest.mark.timing
-def test_what_comes_before_is_outside_the_clock() -> None:
-    """The first sine needs torch, whose import takes far longer."""
-    assert fresh(KERNEL)["seconds"] < fresh(IMPORT)["seconds"]
 
 
 def test_a_wrong_part_is_found(monkeypatch: pytest.MonkeyPatch) -> None:

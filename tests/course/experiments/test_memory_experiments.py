@@ -16,10 +16,7 @@ from brrr.kernels import strides as strides_kernel
 from brrr_course.experiments import experiment
 from brrr_course.experiments import occupancy as occupancy_module
 from brrr_course.experiments import strides as strides_work
-from brrr_course.experiments import unary as unary_work
 from brrr_course.experiments import working_set as sets
-from brrr_course.experiments.checked import error_against
-from brrr_course.experiments.lazily import name_of
 from brrr_course.nouns.experiment import Experiment
 from brrr_course.sources.plan import Step
 from brrr_course.sources.recorded import Recorded
@@ -53,15 +50,6 @@ def recorded(root: Path, described: Experiment, seconds: Seconds, only: dict[str
 
 
 # ---- unary ----
-
-
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-@pytest.mark.parametrize("name", ["copy", *unary_work.NAMES])
-def test_each_operator_is_told_from_the_others(name: str, dtype: torch.dtype) -> None:
-    x = torch.randn(4000, dtype=dtype)
-    for other in ("copy", *unary_work.NAMES):
-        error = error_against(unary_work.operator_of(name), (x,))(unary_work.operator_of(other)(x))
-        assert (error <= unary_work.TOLERANCE[name_of(dtype)]) == (other == name), other
 
 
 # ---- working sets ----

@@ -15,11 +15,11 @@ from brrr.gpu.datasheet import hardware
 from brrr.networks import IMPLEMENTATIONS
 from brrr.networks.implementations import NetworkImplementation
 from brrr_course.experiments import experiment
-from brrr_course.experiments.mlp import BATCHES, LARGE, STRASSEN, TRAINING, TUNED, floor_s, workload
+from brrr_course.experiments.mlp import BATCHES, LARGE, STRASSEN, TRAINING, floor_s, workload
 from brrr_course.lessons.speedup_table import SLOWER, published_gains, shade, speedup_table
 from brrr_course.lessons.waiting import Comparison
 from brrr_course.nouns.experiment import Experiment
-from brrr_course.sources.plan import DurationEstimator, prioritized, steps
+from brrr_course.sources.plan import prioritized
 
 MLP = experiment("mlp")
 SMALL: dict[str, Value] = {"layers": 3, "batch": 5, "hidden": 33}
@@ -31,15 +31,6 @@ SMALL: dict[str, Value] = {"layers": 3, "batch": 5, "hidden": 33}
 
 def test_the_grid_is_the_sources() -> None:
     assert {tuple(point.values()) for point in MLP.points()} == {*published_gains("fusion")}
-
-
-def test_the_whole_recording_fits_into_few_runs_and_every_step_into_one() -> None:
-    found, pace = steps([MLP], "cuda"), DurationEstimator(16)
-    assert sum(map(pace.seconds, found)) < 5 * 8 * 60
-    assert max(map(pace.seconds, found)) < 2 * 60
-    tuned = next(step for step in found if tuple(step.point.values()) == TUNED[0])
-    assert pace.seconds(tuned) > 30, "a compiler's seconds are in the plan"
-    assert MLP.variant("max-autotune").isolated, "it may end its process"
 
 
 def test_sentences_on_the_whole_grid_name_no_point() -> None:

@@ -4,12 +4,11 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
-import torch
 
 from brrr.core.errors import NotRecordedError, WrongResultError
 from brrr.core.measurement import Estimate, Measurement, Point, Value
 from brrr_course.experiments import experiment
-from brrr_course.experiments.overlap import Toy, Travelling, balanced
+from brrr_course.experiments.overlap import Toy, balanced
 from brrr_course.nouns.experiment import Experiment
 from brrr_course.nouns.source import Evidence
 
@@ -45,14 +44,6 @@ def test_a_wrong_result_is_found(name: str, monkeypatch: pytest.MonkeyPatch) -> 
     with pytest.raises(WrongResultError):
         workload.check()
     workload.close()
-
-
-def test_a_chunk_in_the_wrong_place_is_an_error() -> None:
-    data = Travelling.of(4000, 128, "cpu")
-    right = data.reference.float()
-    assert data.error(right) < 1e-6
-    assert data.error(right.roll(1000)) > 1e-2
-    assert not data.error(torch.full_like(right, float("nan"))) <= 1e-5
 
 
 def test_the_toy_timeline_shows_the_overlap_and_the_waits() -> None:

@@ -14,7 +14,6 @@ from brrr_course.experiments import rnn_ladder as grid
 from brrr_course.experiments.rnn import TOLERANCES, RecurrentInputs
 from brrr_course.experiments.rnn_ladder import grids, place, product, product_of, way
 from brrr_course.nouns.source import Evidence
-from brrr_course.sources.plan import steps as planned
 
 LADDER = experiment("rnn_ladder")
 AXES = [axis.name for axis in LADDER.axes]
@@ -22,15 +21,6 @@ AXES = [axis.name for axis in LADDER.axes]
 
 
 # ---- the grid, the plan, the costs ----
-
-
-def test_the_recording_stays_small() -> None:
-    found = planned([LADDER], "cuda")
-    assert sum(len(step.variants) for step in found) <= 760
-    assert len([step for step in found if step.phase in ("anchor", "claim")]) <= 65
-    assert sum("compiled" in step.variants for step in found) <= 4
-    assert not any("naive" in step.variants and step.point["steps"] == 1024 for step in found)
-    assert sum(len(step.variants) for step in planned([LADDER], "cpu")) <= 50
 
 
 # ---- workloads ----

@@ -60,14 +60,6 @@ def test_a_function_that_is_known_to_be_wrong_is_told_on_what_it_was_tried() -> 
     assert re.fullmatch(r"\((\d\.0), (\d\.0)\) gives half", mark.text) and mark.hint == "six times"
 
 
-@pytest.mark.parametrize("text", ["4.6", "4,6", "4,6 µs", "0.0046 ms", " 4.6us "])
-def test_a_time_is_understood_as_people_write_it(text: str) -> None:
-    table = {"right": "{t:g}", "answers": {"t": {"is": 4.6, "within": 0.01, "hint": "no", "unit": "us"}}}
-    assert exercise_of("", table).marked(t=text) == Mark("right", "4.6")
-    assert exercise_of("", table).marked(t="4,600").text == "you wrote '4,600' for `t`."
-    assert exercise_of("", table).marked(t=7).text == "you wrote 7 for `t`."
-
-
 def measured(answers: Any) -> list[dict[str, Any]]:
     return [{"right": 6, "where": "here"}, {"right": 9 * answers["factor"], "where": "there"}]
 

@@ -60,12 +60,6 @@ def test_a_lesson_says_what_its_experiments_need(path: Path) -> None:
     assert kept.items() >= own.items(), "run: python notebooks/build.py"
 
 
-def test_what_is_derived_differs() -> None:
-    assert derived({"memory_swap"}) == {"cuda": True, "two_gpus": False, "two_boards": True, "cpu": False}
-    assert derived({"collective"}) == {"cuda": True, "two_gpus": True, "two_boards": False, "cpu": True}
-    assert derived({"mystery", "adds"})["cpu"] and not derived({"mystery"})["cpu"]
-
-
 def here(monkeypatch: pytest.MonkeyPatch, gpus: int, *rows: str) -> dict[str, course.Lesson]:
     """The lessons on a machine with that many GPUs where these rows of the doctor are fine."""
     names = ["NVIDIA H200"] * gpus

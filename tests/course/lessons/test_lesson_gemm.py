@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 from formulas import Kept, time_of
 
-from brrr.core.errors import ArgumentError
 from brrr.core.measurement import Measurement, Value
 from brrr.counting.cost import Matmul
 from brrr.gpu.datasheet import hardware
@@ -81,14 +80,6 @@ def test_the_tiles_cover_the_result_and_no_column_of_them_is_idle(n: int) -> Non
 
 
 # ---- the drawing ----
-
-
-def test_the_text_tells_time_tiles_and_waves() -> None:
-    text = shown(columns=385, dtype="float32").text
-    assert text.startswith("At columns N 385, type float32: 40 µs (80.7 TFLOP/s), predicted ")
-    assert "The result has 16 x 2 tiles of 128 rows x 256 columns, each sum cut into 4 parts: 128 blocks, " in text
-    assert "1 wave of 132 multiprocessors, 97 % full. 75.2 % of the tiles' area is result." in text
-    assert text.endswith(" Kernel: cutlass_80_simt_sgemm_256x128_8x4_nn_align1.")
 
 
 @pytest.mark.parametrize(
@@ -176,11 +167,6 @@ def test_short_types_are_drawn_by_their_alignment(figures: list[Any]) -> None:
 def test_a_kernel_without_tiles_has_the_staircase_alone(figures: list[Any]) -> None:
     shown(columns=1, dtype="float32").picture()
     assert len(figures[-1].axes) == 1
-
-
-def test_a_slider_that_it_has_not_is_refused() -> None:
-    with pytest.raises(ArgumentError, match="'rows'"):
-        shown(rows=3)
 
 
 def test_the_stops_lie_on_both_sides_of_tiles() -> None:

@@ -110,17 +110,6 @@ def floored(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("floored")
-def test_the_text_tells_the_step_its_floor_and_its_limit() -> None:
-    made = drawing("rnn-floor", source=source(), batch=64, cell="rnn_tanh", dtype="float32")
-    assert made.text == (
-        "At mini-batch 64, cell rnn_tanh, type float32: a step takes 3 µs, the best cuDNN's 6 µs. "
-        "The floor is 1.34 µs, 45 % of the step: reading the state takes 1.28 µs, and the input's product 64 ns before."
-    )
-    assert "the exchange takes 800 ns" in made.set(batch=1).text
-    assert "RECORDED" in made.badge
-
-
-@pytest.mark.usefixtures("floored")
 def test_what_is_plotted_is_measured_and_predicted_on_axes_that_stand_still(figures: list[Any]) -> None:
     made = drawing("rnn-floor", source=source(), batch=8)
     made.picture()

@@ -49,10 +49,7 @@ def test_how_many_turns_each_order_takes() -> None:
 
 def test_the_text_and_the_boxes(figures: list[Any]) -> None:
     made = drawing("rnn-order", source=NOBODY, order="wavefront", layers=4)
-    assert made.text == (
-        "At order layers in wavefront order, layers 4: 6 time steps take 48 products in 13 turns, up to 6 at once. "
-        "The longest chain in which each product waits for the last has 13: no order is shorter."
-    )
+    assert "48 products in 13 turns, up to 6 at once" in made.text
     assert "one at a time" in made.set(order="loop").text
     figures.clear()
     for order in WAYS:
@@ -90,16 +87,6 @@ def test_limits_by_hand() -> None:
     assert found.each_s == pytest.approx(64 * found.weights_s)
     assert found.flop_s == pytest.approx(2 * 64 * 4 * 512 * 512 / device.peak("fp32", "cuda cores"))
     assert Limits.of("rnn_tanh", 64, device).flop_s == pytest.approx(found.flop_s / 4)
-
-
-def test_the_text_tells_the_product_and_its_limits() -> None:
-    made = drawing("rnn-batch", source=PRODUCTS, batch=64, cell="lstm")
-    assert (
-        "the recurrent product takes 8 µs, 4x as long as with 1 sample. By the FLOP it takes at least 2.01 µs"
-        in made.text
-    )
-    assert "By the weights' bytes it takes at least 874 ns" in made.set(batch=1).text
-    assert "RECORDED" in made.badge
 
 
 def test_what_is_plotted_is_measured_and_limits_are_dashed(figures: list[Any]) -> None:

