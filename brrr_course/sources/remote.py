@@ -202,7 +202,7 @@ class Remote(OnDevice):
     def _introduce(self, about: Mapping[str, Any]) -> None:
         said = typed(tuple[str, ...], [about[key] for key in ("kind", "device", "slug", "torch")], "about")
         self.kind, self.device_name, self._slug, self.torch_version = said
-        if not SLUG.fullmatch(self._slug):  # a folder's name
+        if not SLUG.fullmatch(self._slug) or not self.kind.isidentifier():  # a folder's name, and its machine's
             raise ValueError(f"slug is {self._slug!r}")
 
     @property

@@ -171,7 +171,7 @@ def told(good: Mapping[str, Any], *others: Any) -> list[str]:
     return [DEEP, "", *map(json.dumps, ({}, [], 3, None, "x", *broken, *lacking, *others))]
 
 
-@pytest.mark.parametrize("answer", told(ABOUT, {**ABOUT, "slug": "../../etc"}, {**ABOUT, "kind": "toaster"}))
+@pytest.mark.parametrize("answer", told(ABOUT, {**ABOUT, "slug": "../../etc"}, {**ABOUT, "kind": "a toaster"}))
 def test_what_is_no_gateway_is_not_taken_for_one(answer: str) -> None:
     with elsewhere({"/about": answer}) as (port, _), NOT_OURS:
         Remote(f"http://127.0.0.1:{port}", "a.b")
