@@ -3,6 +3,7 @@
 import sys
 from types import FrameType
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import torch
 from torch import nn
@@ -18,7 +19,7 @@ class Modules:
     """
 
     def __init__(self) -> None:
-        self._names: dict[int, tuple[nn.Module, dict[int, str]]] = {}
+        self._names = WeakKeyDictionary[nn.Module, dict[int, str]]()
         self._of_node: dict[int, str] = {}
 
     def now(self) -> str:
@@ -37,6 +38,6 @@ class Modules:
         return name
 
     def _named(self, outer: nn.Module, inner: nn.Module) -> str:
-        if id(outer) not in self._names:
-            self._names[id(outer)] = outer, {id(each): f".{name}" * bool(name) for name, each in outer.named_modules()}
-        return type(outer).__name__ + self._names[id(outer)][1].get(id(inner), f".{type(inner).__name__}")
+        if outer not in self._names:
+            self._names[outer] = {id(each): f".{name}" * bool(name) for name, each in outer.named_modules()}
+        return type(outer).__name__ + self._names[outer].get(id(inner), f".{type(inner).__name__}")

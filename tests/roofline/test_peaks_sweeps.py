@@ -208,6 +208,7 @@ def test_the_hosts_costs_are_kept_by_operator(emulated: None, monkeypatch: pytes
     lacking = replace(every["average pooling"], run=lambda x: [][0])
     monkeypatch.setattr(host_calls, "layers", lambda: {"a": lacking} | {name: every[name] for name in chosen})
     monkeypatch.setattr(host_cost, "issue_estimates", in_turn)
+    monkeypatch.setattr(torch.accelerator, "current_device_index", lambda: 0)
     found = Findings(until_s=1e18)
     host_cost.measure_host("cpu", found)
     host_calls.measure_calls(found)
