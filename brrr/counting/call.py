@@ -264,8 +264,6 @@ def _convolved(call: Call) -> Form:
     if call.args.get("transposed") or spread or weight.dim() == 5:
         name = "transposed" if call.args.get("transposed") else "dilated" if spread else "volume"
     x = call.tensor("input")
-    if name == "volume" and groups > 1 and x.stride(1) == 1 < x.shape[1]:  # by cuDNN, a group after the other
-        return Form(IN_TURN, lines, length, x.shape[0], groups)
     lies = LAST * last(x) + ABOVE * (isinstance(above, torch.Tensor) and last(x) and last(above))
     return Form(name + lies, lines, length, x.shape[0], window)
 
