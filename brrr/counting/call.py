@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch.utils import _pytree
 
-from brrr.counting.cost import ABOVE, COPIED, EACH, TURNED, Form, Matmul
+from brrr.counting.cost import ABOVE, COPIED, EACH, IN_TURN, TURNED, Form, Matmul
 from brrr.gpu import is_gpu
 
 _FUSED_STEPS = ("aten._fused_adam", "aten._fused_sgd", "aten._fused_adagrad")
@@ -224,12 +224,15 @@ def _walked(call: Call) -> Form | None:
     if name in ("_embedding_bag", "_embedding_bag_forward_only"):
         bags, width = call.output.numel(), call.output.shape[-1]
         return Form(STEPS, bags, math.ceil(call.tensor("indices").numel() * width / max(bags, 1)))
+    if name == "im2col":
+        images = x.shape[0] if (x := call.tensor("self")).dim() > 3 else 1  # each in a kernel of its own
+        return Form(IN_TURN, call.output.numel() // window(call) // images, window(call) * images, 1, images)
     if name not in _WALKS:
         return None
     x = call.output if "nearest" in name else call.args.get("grad_output", call.output)
     through = () if last(x) and name in _TURNED else _WALKS[name]
     steps = math.prod(x.shape[dim] for dim in through)
-    crowd = max(1, x.numel() // call.output.numel())  # gradients that are added up in one place
+    crowd = 1 if x.stride(1) == 1 else max(1, x.numel() // call.output.numel())  # a warp adds up in one place
     return Form(STEPS if through else EACH, x.numel() // max(steps, 1), steps, 1 if through else crowd)
 
 
@@ -282,7 +285,8 @@ def window(call: Call) -> int:
 def _pooled(call: Call) -> Form:
     above = call.args.get("grad_output")
     x = above if isinstance(above, torch.Tensor) else call.output
-    return Form("window", x.numel(), window(call))
+    dense = "_pool2d" in call.name and x.numel() == call.tensor("self").numel()  # a window at each place
+    return Form("dense" if dense else "window", x.numel(), window(call))
 
 
 def _lost(call: Call) -> Form:
@@ -292,7 +296,8 @@ def _lost(call: Call) -> Form:
 
 def _transformed(call: Call) -> Form:
     """Transforms and their length, and as `window` the passes over memory: one for each side of a length that fits a
-    multiprocessor, one more for each time as long, for scaling, and for the copy that a transform to reals destroys.
+    multiprocessor, one more for each time as long, for scaling, for the copy that a transform to reals of one side
+    destroys, and where a longer one of reals is made of one of half as many complex numbers.
     """
     to_real = "last_dim_size" in call.args
     x = call.output if to_real else call.tensor("self")
@@ -300,7 +305,8 @@ def _transformed(call: Call) -> Form:
     passes = sum(math.ceil(math.log(max(side, 2), _FITS)) * (_ODD if _SMOOTH % side else 1) for side in sides)
     length, scaled = math.prod(sides), bool(call.args["normalization"])
     filled = 2 * (call.args.get("onesided") is False)  # the other half, whose places are calculated
-    return Form("transform", x.numel() // max(1, length), length, 1, passes + scaled + to_real + filled)
+    real = (to_real and len(sides) == 1) + ("onesided" in call.args or to_real) * (sides[-1] > _FITS)
+    return Form("transform", x.numel() // max(1, length), length, 1, passes + scaled + real + filled)
 
 
 _FITS, _ODD, _SMOOTH = 2**14, 6, math.factorial(127) ** 24
@@ -363,7 +369,8 @@ def _normed(call: Call, x: torch.Tensor) -> Form:
         return Form("rows and sums" if sums else "rows", x.numel() // max(length, 1), length)
     if name.startswith("native_group_norm"):
         lines = call.args["N"] * call.args["group"]
-        return Form("rows", lines, x.numel() // max(lines, 1), *images)
+        turned = TURNED * (not x.is_contiguous())  # is copied first
+        return Form("rows" + turned, lines, x.numel() // max(lines, 1), *images)
     if "batch_norm" in name and x.dim() > 1:
         fixed = "backward" not in name and not call.args.get("training", "no_training" not in name)
         lies = LAST * last(x) + ", strided" * (x.dim() > 2 and not _in_order(x))
@@ -412,10 +419,10 @@ def _elementwise(call: Call) -> Form:
         length = max(math.prod(piece.shape[int(call.args.get("dim") or 0) :]), 1)
         return Form("" if all(map(_in_order, taken)) else "strided", out.numel() // length, length)
     if name == "roll":  # a kernel for each dimension
-        return Form("", max(1, len(call.args["dims"])), out.numel())
+        return Form(TURNED * (not taken[0].is_contiguous()), max(1, len(call.args["dims"])), out.numel())
     length = _run(out, taken)
     lines = out.numel() // max(length, 1)
-    if not name.startswith(_ALONE) and any(1 < t.numel() < out.numel() for t in taken):
+    if not name.startswith(_ALONE) and any(t.numel() < out.numel() for t in taken):  # also one number on the device
         return Form("broadcast", lines, length)
     turned = [t for t in taken if t.shape == out.shape and t.stride() != out.stride() and out.dim() > 1]
     if turned:

@@ -60,13 +60,13 @@ EMPTY = (
 
 _COPY = (
     "copy _to_copy clone contiguous fill zero zeros ones full zeros_like ones_like full_like new_zeros new_ones "
-    "new_full arange range linspace logspace eye scalar_tensor tril_indices triu_indices hann_window hamming_window "
-    "blackman_window cat _chunk_cat stack block_diag slice_backward select_backward diagonal_backward roll rot90 flip "
-    "repeat tril triu diag_embed constant_pad_nd reflection_padnd replication_padnd pixel_shuffle pixel_unshuffle "
-    "im2col max_unpoolnd upsample_nearestnd _upsample_nearest_exactnd slice_scatter select_scatter diagonal_scatter "
-    "as_strided_scatter lift _local_scalar_dense equal _linalg_check_errors _assert_async channel_shuffle "
-    "native_channel_shuffle set _pin_memory _foreach_copy _foreach_zero _foreach_clone _pack_padded_sequence "
-    "quantize_per_tensor quantize_per_tensor_dynamic quantize_per_channel dequantize int_repr"
+    "new_full arange range linspace logspace eye scalar_tensor tril_indices triu_indices cat _chunk_cat stack "
+    "block_diag slice_backward select_backward diagonal_backward roll rot90 flip repeat tril triu diag_embed "
+    "constant_pad_nd reflection_padnd replication_padnd pixel_shuffle pixel_unshuffle im2col max_unpoolnd "
+    "upsample_nearestnd _upsample_nearest_exactnd slice_scatter select_scatter diagonal_scatter as_strided_scatter "
+    "lift _local_scalar_dense equal _linalg_check_errors _assert_async set _pin_memory _foreach_copy _foreach_zero "
+    "_foreach_clone _pack_padded_sequence quantize_per_tensor quantize_per_tensor_dynamic quantize_per_channel "
+    "dequantize int_repr"
 )
 _INDEX = (
     "embedding gather index_select index take index_copy index_fill masked_select masked_scatter nonzero "

@@ -87,20 +87,10 @@ def _of_products(kind: str, matmuls: Callable[[Call], tuple[Matmul, ...]]) -> Fo
     return Formula(kind, lambda call: sum(each.flop for each in matmuls(call)), matmuls)
 
 
-def _trilinear(call: Call) -> float:
-    """x W y, or a gradient of it: the first two are multiplied, their result then with the third."""
-    x, largest = call.tensor("i1"), max(call.tensor("i2").numel(), call.output.numel())
-    return 2.0 * len(x) * largest * (1 + 1 / x.shape[-1])
-
-
 def _distances(call: Call) -> float:
     """Of each pair of rows of n: differences n, their powers n (n more for |d|^p), sums n - 1, a root."""
     x = next(iter(call.each_argument()))[1]
     return float(call.output.numel() * x.shape[-1] * (3 if call.args.get("p", 2) in (0, 1, 2, math.inf) else 4))
-
-
-def _distances_product(call: Call) -> tuple[Matmul, ...]:
-    return _product(call.tensor("x1"), call.tensor("x2").mT)
 
 
 def _spatial(tensor: torch.Tensor) -> int:
@@ -205,9 +195,6 @@ def products() -> dict[str, Formula]:
         **dict.fromkeys(("aten._grouped_mm", "aten._scaled_grouped_mm", "aten._scaled_grouped_mm_v2"), _sums(_grouped)),
         "aten._scaled_mm_v2": _two("self", "mat2"),
         **dict.fromkeys(PACKED, _sums(_packed)),
-        "aten._trilinear": Formula("matmul", _trilinear),
-        # Distances by a product, as torch takes it for many rows: |x|^2 - 2 x y + |y|^2.
-        "aten._euclidean_dist": Formula("matmul", _distances, _distances_product),
         **table("reduction", {
             "dot vdot": lambda call: 2.0 * call.tensor("self").numel(),
             "_cdist_forward _pdist_forward": _distances,

@@ -1,5 +1,6 @@
 """Operators of torch that are whole layers, by the operators that a GPU runs for them; loops and branches by theirs."""
 
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import partial
@@ -9,7 +10,7 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensor, unset_fake_temporarily
 from torch.nn import functional as f
 
-from brrr.gpu import is_cuda
+from brrr.gpu import CUDA, is_cuda
 
 Tensor = torch.Tensor
 
@@ -87,7 +88,18 @@ def _unpacked(x: Tensor, *others: object, **named: object) -> Tensor:
     return x.clone()
 
 
+def _written_out(names: str) -> Iterator[tuple[Any, Callable[..., Any]]]:
+    """Operators that torch writes in others, which run on the device; autograd does not take these apart."""
+    keys = torch._C.DispatchKey
+    for own in (keys.CompositeExplicitAutograd, keys.CompositeExplicitAutogradNonFunctional):
+        for packet in (getattr(torch.ops.aten, name) for name in names.split()):
+            each = (getattr(packet, overload) for overload in packet.overloads())
+            yield from ((one, partial(one._op_dk, own)) for one in each if one.has_kernel_for_dispatch_key(own))
+
+
 PARTS: Mapping[Any, Callable[..., Any]] = {
+    **dict(_written_out("_trilinear _euclidean_dist bartlett_window hann_window hamming_window blackman_window")),
+    torch.ops.aten.channel_shuffle.default: lambda x, n: x.unflatten(1, (n, -1)).transpose(1, 2).flatten(1, 2),
     torch.ops.aten._nested_tensor_from_mask_left_aligned.default: lambda x, mask: False,  # so that nothing is packed
     torch.ops.aten._nested_tensor_from_mask.default: _unpacked,
     torch.ops.aten.to_padded_tensor.default: _unpacked,
@@ -99,6 +111,7 @@ PARTS: Mapping[Any, Callable[..., Any]] = {
 # ---------------------------------------------------------------------------------------------------------------------
 # Operators that torch computes, but whose results it describes wrongly, or not at all.
 
+_OPTIM = sys.modules["torch.optim.optimizer"]
 _RNN, _GROUPED = torch.ops.aten._cudnn_rnn.default, torch.ops.aten._grouped_mm.default
 
 
@@ -144,11 +157,14 @@ def _is_list(given: object) -> bool:
 
 @contextmanager
 def by_cudnn() -> Iterator[None]:
-    """Recurrent layers as a GPU runs them, also where there is none: by cuDNN, where torch may use it."""
+    """What torch chooses on a GPU, also where there is none: recurrent layers by cuDNN, where it may be used, and
+    optimizers that take all tensors at once.
+    """
     with ExitStack() as all_of_them:
         for mode, name in enumerate(("rnn_relu", "rnn_tanh", "lstm", "gru") if torch.backends.cudnn.enabled else ()):
             by = partial(_as_cudnn, getattr(torch._VF, name), mode)
             all_of_them.enter_context(_replaced(torch._VF, name, by))
+        all_of_them.enter_context(_replaced(_OPTIM, "_get_foreach_kernels_supported_devices", lambda: [CUDA, "cpu"]))
         yield
 
 

@@ -27,13 +27,11 @@ _OVERWRITES = {
     "geometric", "_foreach_copy", "_foreach_zero", "resize", "set", "index_put", "_index_put_impl", "index_copy",
     "index_fill", "scatter",
 }  # fmt: skip
-_SHAPE_ONLY = {
-    **dict.fromkeys(
-        ("zeros_like", "ones_like", "full_like", "rand_like", "randn_like", "randint_like", "empty_like", "new_empty",
-         "new_empty_strided", "new_zeros", "new_ones", "new_full", "nll_loss_backward", "nll_loss2d_backward"),
-        ("self",),
-    ),
-}  # fmt: skip
+_MADE_ALIKE = (
+    "zeros_like ones_like full_like rand_like randn_like randint_like empty_like new_empty new_empty_strided "
+    "new_zeros new_ones new_full nll_loss_backward nll_loss2d_backward"
+)
+_SHAPE_ONLY = {**dict.fromkeys(_MADE_ALIKE.split(), "self"), "log_sigmoid_backward": "buffer"}  # which a CPU alone has
 _ALLOCATES = {"empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided", "resize", "set"}
 _BATCH_NORM_BACKWARD = ("native_batch_norm_backward", "cudnn_batch_norm_backward", "batch_norm_backward")
 _RUNNING = ("running_mean", "running_var")
@@ -125,7 +123,7 @@ def _results(call: Call, name: str) -> list[torch.Tensor]:
     if name in _ALLOCATES:
         return []
     sources = {storage_key(tensor) for _, tensor in call.each_argument()}
-    results = call.outputs[:2] if call.name in ATTENTION else call.outputs
+    results = call.outputs[: {"log_sigmoid_forward": 1}.get(name, 2 if call.name in ATTENTION else None)]
     return [out for out in results if storage_key(out) not in sources]
 
 
@@ -139,7 +137,7 @@ def _changed(call: Call, name: str) -> tuple[str, ...]:
 
 
 def _is_read(call: Call, name: str, argument: str) -> bool:
-    if argument in call.targets or argument in _SHAPE_ONLY.get(name, ()):
+    if argument in call.targets or argument == _SHAPE_ONLY.get(name):
         return False
     if argument in call.written and name in _OVERWRITES:
         return bool(call.args.get("accumulate") or call.args.get("reduce"))

@@ -116,6 +116,14 @@ def _copied_first(each: OperatorCost) -> list[OperatorCost]:
     return [part_of(each, "copy", "copy_", prod(added), made, Form("", 1, made)), replace(each, name=f"{each.name}_")]
 
 
+def _selected(each: OperatorCost) -> list[OperatorCost]:
+    """What a mask selects: where it is set is found first, a number of 8 bytes a dimension, then looked up."""
+    size, dims = prod(each.shapes[1]), len(each.shapes[1])
+    places = each.written_bytes / ITEMSIZE.get(each.dtype, 4) * dims * 8
+    found = replace(each, name="aten.nonzero", read_bytes=float(size), written_bytes=places, form=Form())
+    return [found, replace(each, name="aten.index", read_bytes=each.read_bytes - size + places)]
+
+
 def _one_by_one(each: OperatorCost) -> list[OperatorCost]:
     """The sum of a batch's products: torch adds one after the other to the result."""
     if not each.matmuls:
@@ -125,27 +133,6 @@ def _one_by_one(each: OperatorCost) -> list[OperatorCost]:
     step = part_of(each, "matmul", "addmm_", one.k * (one.m + one.n) + made, made, Form(), one)
     copied = part_of(each, "copy", "copy_", prod(each.shapes[0]), made, Form("", 1, made))
     return [copied, *[step] * each.matmuls[0].batch]
-
-
-def _distances(each: OperatorCost) -> list[OperatorCost]:
-    """Distances by a product (`_euclidean_dist`): squares and their sums stand beside the rows that are multiplied;
-    what came out below zero is cut off, and a root taken, each in a pass over all pairs.
-    """
-    part, made, found = partial(part_of, each), int(each.written_bytes) // ITEMSIZE.get(each.dtype, 4), []
-    for shape in each.shapes[:2]:
-        size, width = prod(shape), shape[-1]
-        rows = size // width
-        found += [
-            part("pointwise", "pow", size, size, Form("scalar", 1, size)),
-            part("reduction", "sum", size, rows, Form("rows", rows, width)),
-            part("copy", "ones_like", 0, rows, Form("", 1, rows)),
-            part("copy", "cat", size + 2 * rows, size + 2 * rows, Form("", rows, width)),
-        ]
-    product = replace(each.matmuls[0], k=each.matmuls[0].k + 2, transposed=(False, True))
-    passes = [part("pointwise", name, made, made, Form("scalar", 1, made)) for name in ("clamp_min_", "sqrt_")]
-    read = sum(one.written_bytes for one in found if one.name == "aten.cat")
-    multiplied = part("matmul", "bmm" if product.batch > 1 else "mm", 0, made, Form(), product)
-    return [*found, replace(multiplied, read_bytes=read), *passes]
 
 
 def _by_passes(each: OperatorCost) -> list[OperatorCost]:
@@ -159,7 +146,7 @@ def _by_passes(each: OperatorCost) -> list[OperatorCost]:
 
 
 PARTS = {"aten.convolution": _with_bias, "aten.baddbmm": _copied_first, "aten.addmm": _copied_first,
-         "aten.addbmm": _one_by_one, "aten._euclidean_dist": _distances,
+         "aten.addbmm": _one_by_one, "aten.masked_select": _selected,
          **dict.fromkeys(TOLD["passes"], _by_passes)}  # fmt: skip
 """Operators that a GPU runs as several kernels."""
 

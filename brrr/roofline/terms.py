@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from brrr.core.errors import ArgumentError
-from brrr.counting.cost import COPIED, EACH, Matmul, OperatorCost
+from brrr.counting.cost import COPIED, EACH, IN_TURN, Matmul, OperatorCost
 from brrr.gpu.datasheet import Hardware
 from brrr.roofline.decoding import CLOCK_HZ, START_S, is_decoding, keys_s
 from brrr.roofline.device_model import DeviceModel
@@ -96,12 +96,17 @@ def modelled_time(
         start, moving = start + told.get("start_s", 0.0), moving * told.get("passes", 1)
         computing, chain = computing / told.get("rate", 1), chain or walked_s(each, told, model)
     if each.kind == "transform" and model.is_gpu:
-        start, moving = start * each.form.window, moving * each.form.window  # a kernel each
+        start, moving = start + ROUNDS_S, max(moving, each.bytes / cache_rate(model) / SHARED) * each.form.window
+    if each.kind == "transform" or each.form.name == IN_TURN:
+        start *= each.form.window if model.is_gpu else 1  # a kernel each
     device = start + max(moving, computing, chain)
     known = each.flop is not None and not each.name.startswith(INTERPOLATED)
     return OperatorTime(each.name, host, moving, computing, device, known)
 
 
+ROUNDS_S, SHARED = 1.5e-6, 0.5
+"""What a kernel of a transform takes beside an empty one, whose rounds through shared memory wait for each other, and
+its share of the cache's rate, since a block loads, calculates and stores one after the other. Assumed."""
 MISS, EVICTS = 380.0, 2.2
 """Cycles that a load takes longer from memory than from the cache: none do where a call's bytes are less than 1 / 2.2
 of the cache, and all where they are twice as many, as recorded."""
@@ -120,7 +125,7 @@ def walked_s(each: OperatorCost, told: Mapping[str, float], model: DeviceModel) 
     """
     threads, steps, issued = each.form.lines, each.form.length, told.get("instructions", 0.0)
     issued *= max(1.0, each.form.over / CROWD) if each.form.name == EACH else 1.0
-    issuing = issued * threads * steps / (plain_rate(model, "fp32") or math.inf)
+    issuing = (issued * steps + told.get("once", 0.0)) * threads / (plain_rate(model, "fp32") or math.inf)
     full, together = max(1.0, threads / FULL / (model.sm_count or 1)), min(threads, BLOCK) / LANES
     cache = model.hardware and model.hardware.l2_bytes
     missed = min(1.0, max(0.0, math.log2(EVICTS * each.bytes / cache))) if cache and each.bytes else 0.0

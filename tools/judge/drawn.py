@@ -13,6 +13,7 @@ import torch
 
 from brrr.core.errors import BrrrError, TraceError
 from brrr.counting.cost import Cost
+from brrr.counting.parts import by_cudnn
 from brrr.counting.tracing import cost
 from brrr.roofline.peaks import Peaks, find_peaks
 from brrr.roofline.predicting import predict
@@ -54,6 +55,9 @@ def inference(model: torch.nn.Module, run: Call, dtype: torch.dtype) -> Call:
 def training(model: torch.nn.Module, loss: Call, autocast: bool = False) -> Call:
     """A step of AdamW; with `autocast` in bfloat16."""
     optimizer, device = torch.optim.AdamW(model.parameters()), next(model.parameters()).device.type
+    for each in model.parameters():
+        each.grad = torch.zeros_like(each)
+    optimizer.step()  # its state is there from the first step on
 
     def step(*args: torch.Tensor) -> None:
         optimizer.zero_grad()
@@ -97,7 +101,7 @@ def counted(case: Mapping[str, Any]) -> Cost | None:
     """What a case costs; it is run once where values decide, as `cost` asks for."""
     call, args, backward = make(case, "cuda" if torch.cuda.is_available() else "cpu")
     for run in (False, True):
-        with suppress(TraceError):
+        with suppress(TraceError), by_cudnn():
             return cost(call, *args, backward=backward, run=run)
     return None
 
