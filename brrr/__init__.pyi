@@ -35,6 +35,8 @@ from .running.graphs import capture as capture
 from .running.pipeline import Pipeline as Pipeline
 from .timing import measure as measure
 from .timing import measure_together as measure_together
+from .timing.comparing import CallComparison as CallComparison
+from .timing.comparing import compare_calls as compare_calls
 from .timing.cpu_queue import CpuQueue as CpuQueue
 from .tracing.timeline import Timeline as Timeline
 from .tracing.tracer import trace as trace

@@ -1,4 +1,4 @@
-"""The command line: `brrr doctor | calibrate | time | diagnose`, and what other distributions add to it."""
+"""The command line: `brrr doctor | calibrate | time | compare | diagnose`, and what other distributions add to it."""
 
 import os
 import sys
@@ -23,6 +23,7 @@ COMMANDS = {
     "doctor": ("brrr.cli.doctor", "what is here, and what would enable more"),
     "calibrate": ("brrr.cli.calibrate", "measure what this device can do at best"),
     "time": ("brrr.cli.time", "how long a statement takes, and what limits it: like timeit, but true on a GPU"),
+    "compare": ("brrr.cli.compare", "whether calls became slower, by two files of `brrr time --json`: for a CI"),
     "diagnose": ("brrr.cli.diagnose", "what limits a saved trace, or a script, and what would help"),
 }
 """A command's module, whose `main` runs it, and its line of help."""

@@ -1,4 +1,4 @@
-"""The commands behind `brrr`: lab, doctor, record, join, calibrate, claims, time, diagnose."""
+"""The commands behind `brrr`: lab, doctor, record, join, calibrate, claims, time, compare, diagnose."""
 
 import sys
 import traceback

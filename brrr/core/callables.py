@@ -49,6 +49,25 @@ def later(result: Any) -> str:
     return said if found else ""
 
 
+def refuse_shared(public: Callable[..., Any], fn: Any, **options: Any) -> None:
+    """ArgumentError where an option that was given to a call is a keyword of its function's too, which it misses.
+
+    >>> def call(fn, *args, device=None): refuse_shared(call, fn, device=device)
+    >>> call(lambda device: 0, device="cpu")
+    Traceback (most recent call last):
+    brrr.core.errors.ArgumentError: call: device is 'cpu'; expected a keyword that the function does not have too. ...
+    """
+    try:
+        theirs = inspect.signature(getattr(fn, "forward", fn)).parameters
+    except (TypeError, ValueError):  # one that is not written in Python, or not callable
+        return
+    call, own, settled = public.__name__, inspect.signature(public).parameters, getattr(fn, "keywords", {})
+    for name, value in options.items():
+        if name in theirs and name not in settled and value != own[name].default:
+            hint = f"Give the function its own: {call}(functools.partial(fn, {name}=...), ...), or a lambda."
+            raise ArgumentError(call, name, value, "a keyword that the function does not have too", hint)
+
+
 def _refuse_later(call: str, argument: str, fn: Any, of: str, found: list[Any]) -> None:
     for kind, instead in _INSTEAD.items():
         if any(map(getattr(inspect, f"is{kind}{of}"), found)):

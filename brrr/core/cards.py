@@ -10,10 +10,13 @@ LIVE
 True
 """
 
+import json
+import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, is_dataclass
 from html import escape
+from typing import Any, ClassVar, cast
 
 from brrr.core import units
 
@@ -33,7 +36,7 @@ class Card:
     """
 
     title: str
-    lines: Sequence[str] = ()
+    lines: Sequence[str | Sequence[Sequence[str]]] = ()
     shares: Mapping[str, float] = field(default_factory=dict)
     caption: str = ""
     more: Sequence[str | Sequence[Sequence[str]]] = ()
@@ -43,7 +46,8 @@ class Card:
     def text(self) -> str:
         """What stands outside of the fold."""
         shares = ", ".join(f"{name} {units.percent(share)}" for name, share in self.shares.items())
-        return "\n".join(filter(None, [self.title, shares, *self.lines, self.caption]))
+        lines = (each if isinstance(each, str) else "\n".join(units.table(each)) for each in self.lines)
+        return "\n".join(filter(None, [self.title, shares, *lines, self.caption]))
 
     def html(self, beside: str = "", is_open: bool = False) -> str:
         """The card; `beside` is HTML that is folded away with the rest, or not where `is_open`."""
@@ -65,7 +69,45 @@ class Card:
         return f"<div style='{_BAR}' aria-hidden='true'>{bar}</div><div>{named}</div>" if bar else ""
 
 
-class Carded:
+class Exported:
+    """Base of what a program may take on as a dict or as JSON.
+
+    >>> @dataclass
+    ... class Found(Exported):
+    ...     seconds: float
+    ...     name: str = field(default="", repr=False)
+    >>> Found(0.5, "left out").as_dict(), Found(math.inf).as_dict()
+    ({'seconds': 0.5}, {'seconds': None})
+    """
+
+    __slots__ = ()
+    _more: ClassVar[tuple[str, ...]] = ()
+    """Properties that stand beside the fields."""
+
+    def as_dict(self) -> dict[str, Any]:
+        """Its fields as dicts, lists, numbers and text, in the units of their names; long raw data are left out."""
+        names = [each.name for each in fields(cast(Any, self)) if each.repr]
+        return {name: plain(getattr(self, name)) for name in (*names, *getattr(self, "_more", ()))}
+
+    def to_json(self) -> str:
+        """The same as JSON; null stands for what is infinite or no number."""
+        return json.dumps(self.as_dict(), indent=1, ensure_ascii=False)
+
+
+def plain(value: Any) -> Any:
+    """A value as JSON has it: what is none of its types is told as text."""
+    if isinstance(value, Exported) or is_dataclass(value):
+        return value.as_dict() if isinstance(value, Exported) else Exported.as_dict(cast(Any, value))
+    if isinstance(value, Mapping):
+        return {str(name): plain(each) for name, each in value.items()}
+    if isinstance(value, list | tuple | set):
+        return [plain(each) for each in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value if value is None or isinstance(value, str | int | float) else str(value)
+
+
+class Carded(Exported):
     """Base of what shows itself as a card: its headline first, all of it as `details()`."""
 
     def _card(self) -> Card:

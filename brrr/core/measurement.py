@@ -17,10 +17,11 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
+from statistics import NormalDist
 from typing import Literal
 
 from brrr.core import units
-from brrr.core.cards import Card, Carded
+from brrr.core.cards import Card, Carded, Exported
 
 # ---------------------------------------------------------------------------------------------------------------------
 # The median and its 95 % interval, without assuming any distribution of the times.
@@ -41,8 +42,10 @@ def median(values: Sequence[float]) -> float:
     return ordered[middle] if len(ordered) % 2 else (ordered[middle - 1] + ordered[middle]) / 2
 
 
-def median_interval(values: Sequence[float], tick: float = 0.0) -> tuple[float, float, float]:
-    """Median, low and high end of its 95 % interval: `(median, low, high)`.
+def median_interval(
+    values: Sequence[float], tick: float = 0.0, level: float = CONFIDENCE
+) -> tuple[float, float, float]:
+    """Median, low and high end of its interval, by default the 95 % one: `(median, low, high)`.
 
     The interval's ends are two of the sorted values, chosen by the binomial distribution (the sign test turned round:
     Conover, Practical Nonparametric Statistics, 3.2), so outliers and two-humped times do not spoil it. With fewer
@@ -56,20 +59,20 @@ def median_interval(values: Sequence[float], tick: float = 0.0) -> tuple[float, 
     """
     ordered = sorted(values)
     middle = median(ordered)
-    rank = _low_rank(len(ordered))
+    rank = _low_rank(len(ordered), level)
     low, high = ordered[rank], ordered[len(ordered) - 1 - rank]
     return middle, min(low, middle - tick / 2), max(high, middle + tick / 2)
 
 
 @lru_cache(maxsize=4096)
-def _low_rank(n: int) -> int:
+def _low_rank(n: int, confidence: float) -> int:
     """The index of the interval's low end among n sorted values; the high end lies as far from the other side."""
     if n > 1000:  # the normal approximation errs to the wide side, by one rank at most; the sum is slow
-        return max(0, math.floor((n - 1 - 1.96 * math.sqrt(n)) / 2))
+        return max(0, math.floor((n - 1 - NormalDist().inv_cdf((1 + confidence) / 2) * math.sqrt(n)) / 2))
     tail, rank = 0.0, 0
     for k in range(n):
         tail += math.comb(n, k) / 2**n
-        if tail > (1 - CONFIDENCE) / 2:
+        if tail > (1 - confidence) / 2:
             break
         rank = k + 1
     # The interval from the k-th to the (n+1-k)-th sorted value misses with probability 2 * P(Binomial(n, 1/2) < k).
@@ -95,8 +98,8 @@ class Rounds:
     values: tuple[float, ...]
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class Estimate:
+@dataclass(frozen=True, slots=True)
+class Estimate(Exported):
     """A time in seconds as a median with its 95 % interval, or a number computed from such times.
 
     >>> print(Estimate(2e-6, 1.9e-6, 2.2e-6, 40))
@@ -108,7 +111,8 @@ class Estimate:
     1.5x (n=1, no interval)
 
     Estimates can be divided, multiplied and subtracted, by each other and by numbers. The result knows its unit: a time
-    over a time is a ratio. The format ``x`` writes a ratio, ``%`` a percentage. Estimates sort by their medians.
+    over a time is a ratio. The format ``x`` writes a ratio, ``%`` a percentage. By its median an estimate is sorted,
+    compared with a number, and made a ``float``; ``estimate.high < 1e-3`` asks of the whole interval.
 
     Parameters
     ----------
@@ -140,9 +144,9 @@ class Estimate:
     rounds: Rounds | None = field(default=None, repr=False, compare=False)
 
     @classmethod
-    def of(cls, samples: Sequence[float], tick: float = 0.0, power: int = 1) -> Estimate:
+    def of(cls, samples: Sequence[float], tick: float = 0.0, power: int = 1, level: float = CONFIDENCE) -> Estimate:
         """Make an estimate from samples in seconds; its interval is never narrower than the clock's `tick`."""
-        middle, low, high = median_interval(samples, tick)
+        middle, low, high = median_interval(samples, tick, level)
         return cls(middle, low, high, len(samples), power)
 
     @property
@@ -155,6 +159,21 @@ class Estimate:
         middle, low, high = (max(0.0, each + by) for each in (self.median, self.low, self.high))
         rounds = self.rounds and replace(self.rounds, values=tuple(max(0.0, each + by) for each in self.rounds.values))
         return Estimate(middle, low, high, self.n, self.power, rounds)
+
+    def __float__(self) -> float:
+        return self.median
+
+    def __lt__(self, other: Estimate | float) -> bool:
+        return self.median < _exact(other).median
+
+    def __le__(self, other: Estimate | float) -> bool:
+        return self.median <= _exact(other).median
+
+    def __gt__(self, other: Estimate | float) -> bool:
+        return self.median > _exact(other).median
+
+    def __ge__(self, other: Estimate | float) -> bool:
+        return self.median >= _exact(other).median
 
     def __truediv__(self, other: Estimate | float) -> Estimate:
         by = _exact(other)
@@ -192,7 +211,7 @@ class Estimate:
     def __str__(self) -> str:
         write = {1: units.seconds, 0: units.ratio}.get(self.power, lambda value: f"{value:.3g} s^{self.power}")
         ends = f"{write(self.low)} to {write(self.high)}"
-        ends = units.seconds_range(self.low, self.high) if self.power == 1 and self.has_interval else ends
+        ends = units.seconds_range(self.low, self.high, like_s=self.median) if self.power == 1 else ends
         return units.sayable(self._with(write(self.median), ends + f", n={self.n}" * (self.n < sys.maxsize)))
 
     def __format__(self, spec: str) -> str:
@@ -299,6 +318,7 @@ class Measurement(Carded):
     notes: tuple[str, ...] = ()
     samples: Mapping[str, tuple[float, ...]] = field(default_factory=dict, repr=False, compare=False)
     error: float | None = field(default=None, compare=False)
+    _more = "host_bound", "idle_share"
 
     def get(self, name: str) -> Estimate | None:
         """The time of that name, such as "period_s"; None if it was not measured."""
@@ -328,7 +348,7 @@ class Measurement(Carded):
     def _card(self) -> Card:
         idle = self.idle_share
         shares = {} if idle is None else {"GPU busy": 1 - idle, "GPU idle": idle}
-        times = [(str(self.get(name) or "not measured"), what, name) for name, what in FIELDS.items()]
+        times = [(str(time), what, name) for name, what in FIELDS.items() if (time := self.get(name)) is not None]
         clock = "" if self.sm_clock_hz is None else f", SM clock {units.quantity(self.sm_clock_hz, 'Hz')}"
         kernels = "" if self.kernels is None else f", kernels {self.kernels}"
         peak = f"memory {units.nbytes(self.peak_bytes or 0)} at most, beside what was there before the call"

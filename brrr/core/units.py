@@ -70,17 +70,20 @@ def seconds(value_s: float, digits: int = 3) -> str:
     return quantity(value_s, "s", digits)
 
 
-def seconds_range(low_s: float, high_s: float, digits: int = 3) -> str:
-    """An interval of times, both ends in the unit that fits the upper one.
+def seconds_range(low_s: float, high_s: float, digits: int = 3, like_s: float = 0.0) -> str:
+    """An interval of times, both ends in the unit that fits the upper one, or the value `like_s` between them.
 
     >>> seconds_range(0.98e-6, 1.02e-6)
     '0.98 to 1.02 µs'
+    >>> seconds_range(5.24e-6, 31.6e-3, like_s=5.29e-6)
+    '5.24 to 31600 µs'
     """
-    upper = quantity(high_s, "s", digits)
-    power = next((p for p, prefix in PREFIXES.items() if prefix and upper.endswith(f" {prefix}s")), 0)
     if not (math.isfinite(low_s) and math.isfinite(high_s)):
-        return f"{quantity(low_s, 's', digits)} to {upper}"
-    return f"{_plain(_round(Decimal(repr(float(low_s))), digits).scaleb(-power))} to {upper}"
+        return f"{quantity(low_s, 's', digits)} to {quantity(high_s, 's', digits)}"
+    unit = quantity(like_s or high_s, "s", digits).partition(" ")[2]
+    power = next(power for power, prefix in PREFIXES.items() if unit == f"{prefix}s")
+    low, high = (_plain(_round(Decimal(repr(float(each))), digits).scaleb(-power)) for each in (low_s, high_s))
+    return f"{low} to {high} {unit}"
 
 
 def nbytes(value_bytes: float, digits: int = 3) -> str:

@@ -3,6 +3,7 @@
 from collections import Counter
 from dataclasses import dataclass, field
 from itertools import groupby
+from typing import ClassVar
 
 from brrr.core import units
 from brrr.core.cards import Card, Carded
@@ -137,6 +138,7 @@ class Cost(Carded):
     operators: tuple[OperatorCost, ...] = ()
     gradients: int = 0
     lines: int = field(default=0, compare=False)
+    _more: ClassVar[tuple[str, ...]] = ("arithmetic_intensity", "unknown")
 
     def __post_init__(self) -> None:
         for name in ("eager_bytes", "working_set_bytes"):

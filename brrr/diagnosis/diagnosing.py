@@ -8,7 +8,6 @@ True
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import replace
 from datetime import date
@@ -16,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from brrr.core import units
+from brrr.core.callables import refuse_shared
 from brrr.core.errors import ArgumentError, extras
 from brrr.core.intervals import Interval, length
 from brrr.diagnosis.assess import (
@@ -119,7 +119,9 @@ def diagnose(
     """
     from brrr.diagnosis import live
 
-    _refuse_shared(fn, backward=backward, try_remedies=try_remedies, device=device, peaks=peaks, budget_s=budget_s)
+    refuse_shared(
+        diagnose, fn, backward=backward, try_remedies=try_remedies, device=device, peaks=peaks, budget_s=budget_s
+    )
     step = live.step_of(fn, args, kwargs, backward)
     where = processor_for("diagnose", device) if device else live.device_of(step, (fn, args, kwargs))
     run = live.run(step, (fn, args, kwargs), where, budget_s)
@@ -143,19 +145,6 @@ def diagnose(
         drop = (Remedy(name, gain, f"tried, {units.ratio(gain)}") for name, gain in refuted.items())
         found = replace(found, tried=made, remedies=kept, dropped=(*found.dropped, *drop))
     return found
-
-
-def _refuse_shared(fn: Any, **options: Any) -> None:
-    """ArgumentError where an option that was given is a keyword of the function's too, which it would never reach."""
-    try:
-        theirs = inspect.signature(getattr(fn, "forward", fn)).parameters
-    except (TypeError, ValueError):  # one that is not written in Python, or not callable
-        return
-    own, settled = inspect.signature(diagnose).parameters, getattr(fn, "keywords", {})
-    for name, value in options.items():
-        if name in theirs and name not in settled and value != own[name].default:
-            hint = f"Give the function its own: diagnose(functools.partial(fn, {name}=...), ...), or a lambda."
-            raise ArgumentError("diagnose", name, value, "a keyword that the function does not have too", hint)
 
 
 def of_run(run: Run, model: DeviceModel | None, gpu: bool) -> Diagnosis:

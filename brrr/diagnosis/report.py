@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from brrr.core import units
@@ -143,7 +142,8 @@ class Diagnosis(Carded):
     notes: tuple[str, ...] = ()
     date: str = ""
     peaks: Peaks | Hardware | None = field(default=None, repr=False)
-    timeline: Timeline | None = field(default=None, repr=False)
+    timeline: Timeline | None = None
+    _more = ("parts",)
 
     @property
     def parts(self) -> dict[str, float]:
@@ -182,11 +182,6 @@ class Diagnosis(Carded):
         points = {line.name: (Cost(line.flop, line.nbytes), line.time_s) for line in lines}
         dtypes = {line.products for line in lines if line.products}
         return roofline_plot(points, self.peaks, dtypes=sorted(dtypes), badge=_badge(self))
-
-    def to_json(self) -> str:
-        """The diagnosis as JSON: times in seconds, gains as ratios."""
-        found = {"format": 1, **asdict(replace(self, peaks=None, timeline=None)), "parts_s": self.parts}
-        return json.dumps(found, indent=1, ensure_ascii=False)
 
     def to_html(self) -> str:
         """The diagnosis as one HTML page that loads nothing else."""

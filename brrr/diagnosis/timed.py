@@ -9,7 +9,6 @@ What `%brrr` and `brrr time` print.
 """
 
 import ast
-import json
 import linecache
 import sys
 from collections.abc import Callable, Sequence
@@ -19,8 +18,9 @@ from time import perf_counter
 from typing import Any
 
 from brrr.core import units
+from brrr.core.cards import Exported
 from brrr.core.errors import BrrrError
-from brrr.core.measurement import FIELDS, Cache, Estimate, Measurement
+from brrr.core.measurement import Cache, Estimate, Measurement
 from brrr.counting.cost import Cost
 from brrr.diagnosis.assess import HALF, model_here
 from brrr.roofline.prediction import GRAPH_GAIN, Prediction
@@ -28,7 +28,7 @@ from brrr.timing.readings import first_note
 
 
 @dataclass(frozen=True)
-class Timed:
+class Timed(Exported):
     """A measurement with the cost of what was measured, the least seconds by the roofline, and the regime.
 
     cost and prediction are None where torch's operators cannot be counted, roof_s where the device's figures are not
@@ -57,7 +57,8 @@ class Timed:
     def text(self, digits: int = 3) -> str:
         """The line."""
         time, m = self.time, self.measurement
-        said = [f"{units.seconds(time.median, digits)} a call ({units.seconds_range(time.low, time.high, digits)})"]
+        ends = units.seconds_range(time.low, time.high, digits, time.median)
+        said = [f"{units.seconds(time.median, digits)} a call ({ends})"]
         parts = [(m.kernel_s, "kernels"), (m.host_s, "host")]
         said += [f"{name} {units.seconds(each.median, digits)}" for each, name in parts if each is not None]
         rates = []
@@ -88,15 +89,6 @@ class Timed:
             rows += ["", self.prediction.details()]
         return units.sayable("\n".join([*rows, *(f"note: {note}" for note in self.notes)]))
 
-    def to_json(self) -> str:
-        """As JSON: times in seconds with their intervals."""
-        times = {name: self.measurement.get(name) for name in FIELDS}
-        fields = {name: [each.median, each.low, each.high, each.n] for name, each in times.items() if each is not None}
-        found: dict[str, Any] = {"format": 1, "regime": self.regime, "times": fields, "roof_s": self.roof_s}
-        if self.cost is not None:
-            found |= {"flop": self.cost.flop, "bytes": self.cost.bytes, "eager_bytes": self.cost.eager_bytes}
-        return json.dumps({**found, "notes": self.notes}, indent=1)
-
 
 MAKE, STEP = "_brrr_make", "_brrr_step"
 """Names of the functions around the code: none that a program's own could be, for the code would see ours instead."""
@@ -111,24 +103,37 @@ def step_from(setup: str, code: str, namespace: dict[str, Any]) -> Callable[[], 
     A name that both set is one name: the code goes on with what the set-up left. SyntaxError, and what the set-up
     raises, are the user's own.
     """
-    for part in (setup, code):
+    return steps_from(setup, [code], namespace)[0]
+
+
+def steps_from(setup: str, codes: Sequence[str], namespace: dict[str, Any]) -> list[Callable[[], Any]]:
+    """Such a function of each code; the set-up runs once, and they share what it made."""
+    for part in (setup, *codes):
         compile(part, "<brrr>", "exec")  # a `return` is no statement by itself
-    linecache.cache["<brrr>"] = (len(code), None, code.splitlines(keepends=True), "<brrr>")  # for tracebacks
-    whole = ast.parse(f"def {MAKE}():\n    def {STEP}():\n        pass\n    return {STEP}")
-    make: Any = whole.body[0]
-    body: Any = ast.parse(code, "<brrr>").body or make.body[0].body
-    if isinstance(body[-1], ast.Expr):  # its value is a result, whose bytes count
-        body[-1] = ast.copy_location(ast.Return(body[-1].value), body[-1])
     before = ast.parse(setup, "<setup>").body
-    shared = sorted(_set_in(before) & _set_in(body))
-    make.body[0].body = [*([ast.Nonlocal(shared)] if shared else []), *body]
-    make.body = [*before, *make.body]
+    steps = [_function(f"{STEP}{at}", code, before) for at, code in enumerate(codes)]
+    whole = ast.parse(f"def {MAKE}():\n    return [{', '.join(each.name for each in steps)}]")
+    make: Any = whole.body[0]
+    make.body = [*before, *steps, *make.body]
     ast.fix_missing_locations(whole)
     found: dict[str, Any] = {}
     exec(compile(whole, "<brrr>", "exec"), namespace, found)
-    step: Callable[[], Any] = found[MAKE]()
-    step.__name__ = "step"  # in messages
-    return step
+    made: list[Callable[[], Any]] = found[MAKE]()
+    for step in made:
+        step.__name__ = "step"  # in messages
+    return made
+
+
+def _function(name: str, code: str, before: Sequence[ast.stmt]) -> Any:
+    """The code as a function behind the set-up's statements."""
+    linecache.cache["<brrr>"] = (len(code), None, code.splitlines(keepends=True), "<brrr>")  # for tracebacks
+    made: Any = ast.parse(f"def {name}():\n    pass").body[0]
+    body: Any = ast.parse(code, "<brrr>").body or made.body
+    if isinstance(body[-1], ast.Expr):  # its value is a result, whose bytes count
+        body[-1] = ast.copy_location(ast.Return(body[-1].value), body[-1])
+    shared = sorted(_set_in(before) & _set_in(body))
+    made.body = [*([ast.Nonlocal(shared)] if shared else []), *body]
+    return made
 
 
 def _set_in(statements: Sequence[ast.stmt]) -> set[str]:

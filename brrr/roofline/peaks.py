@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from brrr.core import units
+from brrr.core.cards import Exported
 from brrr.core.errors import ArgumentError, BrrrError, RecordingError
 from brrr.core.files import is_own, json_text, kept, read_json, read_object, require_writable, write_atomically
 from brrr.core.measurement import Processor
@@ -45,7 +46,7 @@ class MissingPeakError(BrrrError, LookupError):
 
 
 @dataclass(frozen=True, repr=False)
-class Peaks:
+class Peaks(Exported):
     """What `calibrate` measured on one device.
 
     >>> from brrr.roofline.peak import Peak
@@ -90,7 +91,7 @@ class Peaks:
     measured: Mapping[str, Peak] = field(default_factory=dict, hash=False)
     curves: Mapping[str, Curve] = field(default_factory=dict, hash=False)
     assumed: Mapping[str, Peak] = field(default_factory=dict, hash=False)
-    sweeps: Mapping[str, Sweep] = field(default_factory=dict, hash=False)
+    sweeps: Mapping[str, Sweep] = field(default_factory=dict, hash=False, repr=False)
     notes: tuple[str, ...] = ()
     reference: str = ""
 

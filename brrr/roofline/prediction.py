@@ -99,6 +99,7 @@ class Prediction(Carded):
     unknown: tuple[str, ...] = field(default=())
     too_large: str = ""
     kernels: tuple[OperatorCost, ...] = field(default=(), repr=False)
+    _more = "memory_s", "compute_s"
 
     @property
     def kinds(self) -> tuple[str, ...]:

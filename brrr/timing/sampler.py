@@ -21,10 +21,9 @@ from brrr.timing.readings import Readings
 Seen = TypeVar("Seen")
 
 WORKED_CALLS = 11
-SLICES = 8
 
-SETTLED_SLICES, SETTLE_MOST = 2, 4
-"""With a run-up the budget is spent in so many slices, each behind its own, repeated at most so often."""
+SETTLE_MOST = 4
+"""A run-up is repeated at most so often."""
 
 POWER_S = 1.0
 """NVML tells the mean power of the last second: a run-up of at least that fills it."""
@@ -97,7 +96,7 @@ class Sampler:
         """Whether the samples suffice, or the budget is spent: four budgets, where a few calls differ."""
         plan, seen = self.plan, self.readings
         budgets = SLOW_CALLS if seen.host.calls_wanted else 1
-        spent = seen.rounds >= plan.fewest and seen.spent_s >= budgets * plan.budget_s
+        spent = plan.suffices(seen.rounds, seen.spent_s, budgets)
         return seen.single or spent or (seen.rounds >= 2 and seen.precise(plan.enough))
 
     def warm_up(self) -> None:
@@ -112,8 +111,8 @@ class Sampler:
 
     def _accepted(self, result: Any) -> str:
         """Refuse what cannot be timed; tells whether the result may be computed only later."""
-        require_run("measure", "fn", self.plan.fn, result)
-        refuse_elsewhere("measure", self.plan.place, self.plan.fn, result)
+        require_run(self.plan.call, "fn", self.plan.fn, result)
+        refuse_elsewhere(self.plan.call, self.plan.place, self.plan.fn, result)
         return later(result)
 
     def _warm_calls(self, until: float) -> None:
@@ -144,8 +143,8 @@ class Sampler:
         free = free_bytes(self.plan.place)
         if growth > 0 and growth * calls > free:
             raise DeviceMemoryError(
-                f"measure: fn keeps {units.nbytes(growth)} more at each call; about {calls:.0f} calls would need "
-                f"{units.nbytes(growth * calls)} and {units.nbytes(free)} is free. Let it reuse its memory"
+                f"{self.plan.call}: fn keeps {units.nbytes(growth)} more at each call; about {calls:.0f} calls would "
+                f"need {units.nbytes(growth * calls)} and {units.nbytes(free)} is free. Let it reuse its memory"
             )
 
     def settle(self) -> None:
@@ -190,11 +189,10 @@ class Sampler:
         plan, seen = self.plan, self.readings
         self.settle()
         start = time.perf_counter()
-        slice_s = plan.budget_s / (SETTLED_SLICES if plan.settle_s else SLICES)
         if plan.cache == "hot":
-            seen.host.round(slice_s * (0.6 if is_cuda(plan.place) else 1.0))
+            seen.host.round(plan.slice_s * (0.6 if is_cuda(plan.place) else 1.0))
         if seen.device is not None:
-            seen.device.round(slice_s * 0.4, seen.call_s)
+            seen.device.round(plan.slice_s * 0.4, seen.call_s)
         seen.rounds += 1
         seen.spent_s += time.perf_counter() - start
 
@@ -250,7 +248,7 @@ class Sampler:
 
         plan, seen = self.plan, self.readings
         if not seen.host.host:
-            seen.host.round(plan.budget_s / SLICES / 4)
+            seen.host.round(plan.slice_s / 4)
         seen.device = DeviceTimes(plan, median(seen.host.host))
         if plan.cache == "cold":
             seen.host.forget()

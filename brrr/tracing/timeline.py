@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from importlib import import_module
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 from brrr.core import units
+from brrr.core.cards import Exported
 from brrr.core.files import require_writable, write_atomically
 from brrr.core.intervals import Interval, length, together, union
 from brrr.core.measurement import Badge, DeviceKind
@@ -29,7 +30,7 @@ from brrr.tracing.spans import (
 
 
 @dataclass(frozen=True)
-class Timeline:
+class Timeline(Exported):
     """What host and device did, and when, in a loop of calls with one synchronisation at its end.
 
     >>> spans = (Span("launch", "launch", "launch", 0, 1000, 0), Span("stream 7", "kernel", "relu", 1000, 2000, 0, 0))
@@ -65,7 +66,7 @@ class Timeline:
     the picture shows. `busy_s` is the union of the device's intervals per call, in seconds.
     """
 
-    spans: tuple[Span, ...]
+    spans: tuple[Span, ...] = field(repr=False)
     kind: DeviceKind
     device: str
     date: str
@@ -77,6 +78,7 @@ class Timeline:
     badge_kind: Literal["LIVE", "RECORDED", "LIVE, CPU QUEUE"] = "LIVE"
     drawer: ClassVar[str] = "brrr.drawing.timeline_figure"
     """The module whose `picture` draws a timeline; it stands above this one, and is loaded when one is shown."""
+    _more = "busy_s", "idle_share", "inflation", "transfer_s", "overlap_share"
 
     # -- what there is ---------------------------------------------------------------------------------------------
 

@@ -3,8 +3,10 @@
 import time
 from collections.abc import Callable
 from datetime import date
+from functools import partial
 from typing import Any
 
+from brrr.core.callables import refuse_shared
 from brrr.core.errors import extras, whole
 from brrr.core.measurement import DeviceKind, median
 from brrr.timing import checked, no_collection
@@ -30,7 +32,9 @@ Traced = tuple[tuple[Span, ...], float]
 
 
 @extras("trace")
-def trace(fn: Callable[[], Any], *, calls: int | None = None, device: Place | None = None) -> Timeline:
+def trace(
+    fn: Callable[..., Any], *args: Any, calls: int | None = None, device: Place | None = None, **kwargs: Any
+) -> Timeline:
     """Trace a loop of calls: what the host launched, what the GPU did when, and who waited for whom.
 
     >>> found = trace(lambda: sum(range(1000)), device="cpu", calls=3)
@@ -40,7 +44,9 @@ def trace(fn: Callable[[], Any], *, calls: int | None = None, device: Place | No
     Parameters
     ----------
     fn : callable
-        The function, called without arguments. Some ten more calls, without the profiler, time the periods.
+        The function. Some ten more calls, without the profiler, time the periods.
+    *args, **kwargs
+        Its arguments. If `fn` itself takes a keyword of `trace`, bind it with ``functools.partial``.
     calls : int, optional
         How many calls to trace. By default 3 to 20: at most a quarter of a second, and about 150 events on the device.
     device : str or CpuQueue, optional
@@ -64,7 +70,9 @@ def trace(fn: Callable[[], Any], *, calls: int | None = None, device: Place | No
     """
     if calls is not None:
         whole("trace", "calls", calls)
-    place = checked([fn], device, "hot", 1.0, "trace")
+    refuse_shared(trace, fn, calls=calls, device=device)
+    place = checked([fn], device, "hot", 1.0, "trace", args, kwargs)
+    fn = partial(fn, *args, **kwargs) if args or kwargs else fn
     loop = TracedLoop(fn, place)
     with no_collection():
         loop.warm_up()

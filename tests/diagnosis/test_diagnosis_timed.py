@@ -1,6 +1,7 @@
 """`%brrr`, `%%brrr` and `brrr time`: the line, the options, and whose names and errors are whose."""
 
 import builtins
+import csv
 import json
 import sys
 from collections.abc import Iterator
@@ -13,10 +14,10 @@ from IPython.core.error import UsageError
 from IPython.core.interactiveshell import InteractiveShell
 from traitlets.config import Config
 
-from brrr.cli.time import main
+from brrr.cli.time import imported, main
 from brrr.core.measurement import Estimate, Measurement
 from brrr.counting.cost import Cost
-from brrr.diagnosis.timed import Timed
+from brrr.diagnosis.timed import Timed, steps_from
 
 
 @pytest.fixture(autouse=True)
@@ -48,7 +49,9 @@ def test_the_line_of_a_gpu() -> None:
     found = Timed(measured, Cost(flop=12e6, bytes=24e6), None, 6e-6, "host-bound")
     assert str(found).startswith("12 µs a call (")
     assert "kernels 8 µs, host 11.9 µs; 1 TFLOP/s, 2 TB/s, 50 % of the roof: host-bound" in str(found)
-    assert json.loads(found.to_json())["times"]["period_s"] == [12e-6, 12e-6, 12e-6, 9]
+    assert (
+        found.as_dict()["measurement"]["period_s"] == same(12e-6).as_dict() and found.as_dict()["cost"]["flop"] == 12e6
+    )
 
 
 def test_the_magic_prints_one_line(shell: Any, capsys: pytest.CaptureFixture[str]) -> None:
@@ -147,9 +150,35 @@ def test_the_command(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["x @ x", "--setup", setup, "--budget", "0.02", "--device", "cpu"]) == 0
     assert "the roof" in capsys.readouterr().out
     assert main(["--json", "x.relu()", "--setup", setup, "--budget", "0.02"]) == 0
-    assert json.loads(capsys.readouterr().out)["bytes"] == 2 * 4 * 256**2
+    assert json.loads(capsys.readouterr().out)["cost"]["bytes"] == 2 * 4 * 256**2
     assert main(["-v", "sum(range(100))", "--budget", "0.02"]) == 0
     assert "no operator of torch" in capsys.readouterr().out
+
+
+def test_statements_side_by_side_share_what_the_set_up_made(capsys: pytest.CaptureFixture[str]) -> None:
+    statements = ["made.append(1)", "made.append(2); math.sqrt(2.0)"]
+    assert main(["--compare", *statements, "--setup", "made = []", "--budget", "0.02", "--json"]) == 0
+    out, err = capsys.readouterr()
+    found = json.loads(out)
+    assert [*found["calls"]] == statements and [*found["ratios"]] == statements[1:]
+    assert err == "brrr time: imported math\n"
+    both = steps_from("made = []", ["made.append(1)", "made"], {})
+    assert both[0]() is None and both[1]() == [1]
+    assert main(["--compare", "--csv", "sum(range(99))", "sum(range(999))", "--budget", "0.02"]) == 0
+    rows = [*csv.DictReader(capsys.readouterr().out.splitlines())]
+    (told,) = (row for row in rows if row["ratio"])
+    assert told["call"] == "sum(range(999))" and told["time"] == "period_s" and float(told["ratio"]) > 1
+    for wrong in (["1", "2"], ["--compare", "1"]):
+        with pytest.raises(SystemExit):
+            main(wrong)
+
+
+def test_packages_that_a_statement_names_are_imported_and_nothing_else(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["fractions.Fraction(1, n)", "--setup", "n = 3", "--budget", "0.01", "--csv"]) == 0
+    assert capsys.readouterr().err == "brrr time: imported fractions\n"
+    code = "import json as js, os.path\njson = {}\njs.x, json.x, os.x, nobody_has_this.x, math\nfor re in x: re.y"
+    assert imported(code) == {}
+    assert main(["nobody_has_this.x"]) == 1 and "NameError" in capsys.readouterr().err
 
 
 def test_errors_of_the_command(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

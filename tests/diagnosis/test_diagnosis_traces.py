@@ -477,7 +477,7 @@ def test_the_command_prints_text_json_and_a_page(tmp_path: Path, capsys: pytest.
     capsys.readouterr()
     assert main(["--json", "--html", str(page), str(path)]) == 0
     found = json.loads(capsys.readouterr().out)
-    assert found["regime"] == "overhead" and sum(found["parts_s"].values()) == pytest.approx(found["step_s"])
+    assert found["regime"] == "overhead" and sum(found["parts"].values()) == pytest.approx(found["step_s"])
     html = page.read_text(encoding="utf-8")
     assert "Overhead-bound" in html and "<details open>" in html and "http:" not in html and "href=" not in html
     policy = re.search(r'Content-Security-Policy" content="([^"]+)"', html)
