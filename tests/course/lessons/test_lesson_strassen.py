@@ -15,6 +15,7 @@ from brrr.drawing.style import Picture
 from brrr.strassen.implementations import Implementation
 from brrr_course.experiments import experiment
 from brrr_course.experiments.strassen import chosen, sizes
+from brrr_course.lessons import strassen_levels
 from brrr_course.lessons.comparing import compare
 from brrr_course.lessons.drawings import Dial, Drawing, drawing, drawings
 from brrr_course.lessons.drawings.strassen_errors import errors
@@ -22,7 +23,15 @@ from brrr_course.lessons.drawings.strassen_flow import STEPS, A, B, Walk, expand
 from brrr_course.lessons.drawings.strassen_frontier import frontier
 from brrr_course.lessons.guessing import guess
 from brrr_course.lessons.strassen_fused import against_float64
-from brrr_course.lessons.strassen_levels import FIRST, FIRST_ON_CPU, FIRST_ON_GPU, KINDS, grown, kinds_of
+from brrr_course.lessons.strassen_levels import (
+    FIRST,
+    FIRST_ON_A_CPU,
+    FIRST_ON_CPU,
+    FIRST_ON_GPU,
+    KINDS,
+    grown,
+    kinds_of,
+)
 from brrr_course.sources.recorded import Recorded
 from brrr_course.sources.recorded import recorded as kept
 from brrr_course.view import display
@@ -176,8 +185,8 @@ def test_rings_on_each_other_share_a_name(monkeypatch: pytest.MonkeyPatch, recor
 
 def test_what_a_live_source_measures_first_is_enough_for_the_lesson() -> None:
     described = experiment("strassen")
-    assert all(described.has(name, {"size": FIRST["cuda"]}) for name in FIRST_ON_GPU)
-    assert all(described.has(name, {"size": FIRST["cpu"]}) for name in FIRST_ON_CPU)
+    assert all(described.has(name, {"size": FIRST}) for name in FIRST_ON_GPU)
+    assert all(described.has(name, {"size": FIRST_ON_A_CPU}) for name in FIRST_ON_CPU)
     inner, form = next(iter(KINDS.values()))
     assert {Implementation(inner, 0, None).name, Implementation(inner, 2, form, True).name} <= set(FIRST_ON_GPU)
     assert "sgemm" in FIRST_ON_GPU and len(FIRST_ON_GPU) < 12, "each takes most of a second"
@@ -220,7 +229,7 @@ def test_a_fused_network_trains_as_its_model_does() -> None:
 
 
 def test_live_on_a_cpu_a_size_is_measured_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(FIRST, "cpu", 128)
+    monkeypatch.setattr(strassen_levels, "FIRST_ON_A_CPU", 128)
     from brrr_course.sources.live import Live
 
     live = Live("cpu", budget_s=0.01)
