@@ -62,7 +62,9 @@ class Report:
         return [("what", "here", "seen", "enables"), *found]
 
     def _lines(self) -> list[str]:
-        return [line for each in self.added for line in each.lines()] + [_advice_line(self.advice)]
+        more = self.advice
+        advice = f"To enable more ({more.why}): {more.command}" if more.command else more.why
+        return [line for each in self.added for line in each.lines()] + [advice]
 
 
 def doctor() -> Report:
@@ -125,10 +127,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     return 0 if options.require in (None, answer.accelerator) else 1
 
 
-def _advice_line(more: Advice) -> str:
-    return f"To enable more ({more.why}): {more.command}" if more.command else more.why
-
-
 # ---------------------------------------------------------------------------------------------------------------------
 # The one command that would enable more of the course on this machine.
 
@@ -162,18 +160,14 @@ def advise(facts: Facts, rows: Mapping[str, Row]) -> Advice:
         return _without_gpu(rows)
     if facts.cuda_problem is not None:
         return _repair(facts)
-    lacking = [name for name in _PACKAGES if _lacks(rows, name)]
+    could = [name for name in _PACKAGES if name != "Triton" or sys.platform == "linux"]  # Triton is made for it alone
+    lacking = [name for name in could if rows[name].status != "found"]
     builds = "PyCUDA" not in lacking or rows["nvcc"].status == "found" or _conda()
     if wanted := [name for name in lacking if builds or name != "PyCUDA"]:
         return Advice(_install(wanted), f"{', '.join(wanted)}: more variants live on this GPU")
     if lacking:
         return Advice(_nvcc(), "CUDA's headers, which pip builds PyCUDA with; in a clone `make lab` does without")
     return Advice(None, "Nothing is missing: everything runs live.")
-
-
-def _lacks(rows: Mapping[str, Row], name: str) -> bool:
-    """Whether a row is not fine, and could be: Triton is made for Linux alone."""
-    return rows[name].status != "found" and not (name == "Triton" and sys.platform != "linux")
 
 
 def _without_gpu(rows: Mapping[str, Row]) -> Advice:

@@ -6,7 +6,6 @@ import importlib.util
 import os
 import platform
 import shutil
-import sys
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -17,7 +16,6 @@ from brrr.gpu import CUDA, UNTRUSTED_EVENTS, device, gpu_here, is_cuda, probe
 from brrr.timing.activity import sees
 
 Status = Literal["found", "missing", "problem"]
-OLDEST_PYTHON = (3, 11)
 T = TypeVar("T")
 
 
@@ -103,9 +101,7 @@ def _row(what: str, enables: str, check: Callable[[], tuple[Status, str]]) -> Ro
 
 
 def _python() -> tuple[Status, str]:
-    here = f"{platform.python_version()}, {platform.system()} {platform.machine()}"
-    old = sys.version_info[:2] < OLDEST_PYTHON
-    return ("problem", f"{here}; the course needs 3.11 or newer") if old else ("found", here)
+    return "found", f"{platform.python_version()}, {platform.system()} {platform.machine()}"
 
 
 def _torch_row(facts: Facts) -> tuple[Status, str]:

@@ -41,7 +41,8 @@ def _two(first: str, second: str) -> Formula:
 
     def flop(call: Call) -> float:
         results = call.output.numel() * (1 + call.output.is_complex())
-        return sum(each.flop for each in matmuls(call)) + results * (_added(call) + _activated(call))
+        activated = {None: 0, False: 1, True: 5}[call.args.get("use_gelu")]  # ReLU or GELU, as `conventions` has them
+        return sum(each.flop for each in matmuls(call)) + results * (_added(call) + activated)
 
     return Formula("matmul", flop, matmuls)
 
@@ -52,11 +53,6 @@ def _added(call: Call) -> int:
         return int(call.has("bias"))
     alpha, beta = call.args["alpha"], call.args["beta"]
     return int(alpha != 1) + int(beta != 0) + int(beta not in (0, 1))
-
-
-def _activated(call: Call) -> int:
-    """A product's own activation: GELU or ReLU, as `conventions` counts them."""
-    return (5 if call.args["use_gelu"] else 1) if "use_gelu" in call.args else 0
 
 
 def _grouped(call: Call) -> tuple[Matmul, ...]:
@@ -93,14 +89,10 @@ def _distances(call: Call) -> float:
     return float(call.output.numel() * x.shape[-1] * (3 if call.args.get("p", 2) in (0, 1, 2, math.inf) else 4))
 
 
-def _spatial(tensor: torch.Tensor) -> int:
-    return int(math.prod(tensor.shape[2:]))
-
-
 def _convolution_product(call: Call, x: torch.Tensor, out: torch.Tensor) -> tuple[int, int, int, int]:
     """(pixels, output channels of a group, products of one output, groups) of a convolution, or a transposed one."""
     weight, groups = call.tensor("weight"), call.args["groups"]
-    pixels = x.shape[0] * _spatial(x if call.args["transposed"] else out)
+    pixels = x.shape[0] * math.prod((x if call.args["transposed"] else out).shape[2:])
     return pixels, weight.shape[0] // groups, math.prod(weight.shape[1:]), groups
 
 
@@ -179,21 +171,16 @@ PACKED = (
 
 def products() -> dict[str, Formula]:
     """Matrix products, convolutions, attention."""
+    plain = _two("self", "mat2")
     convolution = Formula("convolution", _convolution, _convolution_matmuls)
     backward = Formula("convolution", _convolution_backward, _convolution_backward_matmuls)
     forward_attention = _of_products("attention", _attention_matmuls)
     backward_attention = _of_products("attention", _attention_backward_matmuls)
     return {
-        "aten.mm": _two("self", "mat2"),
-        "aten.bmm": _two("self", "mat2"),
-        "aten._int_mm": _two("self", "mat2"),
-        "aten._scaled_mm": _two("self", "mat2"),
-        "aten.addmm": _two("mat1", "mat2"),
-        "aten._addmm_activation": _two("mat1", "mat2"),
-        "aten.baddbmm": _two("batch1", "batch2"),
-        "aten.addbmm": _two("batch1", "batch2"),
+        **dict.fromkeys(("aten.mm", "aten.bmm", "aten._int_mm", "aten._scaled_mm", "aten._scaled_mm_v2"), plain),
+        **dict.fromkeys(("aten.addmm", "aten._addmm_activation"), _two("mat1", "mat2")),
+        **dict.fromkeys(("aten.baddbmm", "aten.addbmm"), _two("batch1", "batch2")),
         **dict.fromkeys(("aten._grouped_mm", "aten._scaled_grouped_mm", "aten._scaled_grouped_mm_v2"), _sums(_grouped)),
-        "aten._scaled_mm_v2": _two("self", "mat2"),
         **dict.fromkeys(PACKED, _sums(_packed)),
         **table("reduction", {
             "dot vdot": lambda call: 2.0 * call.tensor("self").numel(),

@@ -22,11 +22,6 @@ def _variance(call: Call) -> float:
     return 4.0 * call.tensor("self").numel()
 
 
-def _deviation(call: Call) -> float:
-    """The variance and a root."""
-    return _variance(call) + call.output.numel()
-
-
 def _vector_norm(call: Call) -> float:
     """Of order 2: n squares, n - 1 sums, a root. 1 and infinity: no root. 0: compares. Else |x|^p and a root."""
     order = call.args.get("ord", call.args.get("p"))
@@ -85,7 +80,7 @@ def reductions() -> dict[str, Formula]:
                 "sum nansum prod amax amin max min argmax argmin": _combine,
                 "mean": _mean,
                 "var var_mean": _variance,
-                "std std_mean": _deviation,
+                "std std_mean": lambda call: _variance(call) + call.output.numel(),  # and a root
                 "aminmax": lambda call: 2 * _combine(call),
                 "linalg_vector_norm norm": _vector_norm,
                 "dist renorm": lambda call: 3.0 * call.tensor("self").numel(),
@@ -150,10 +145,6 @@ def _normalised(call: Call, groups: int) -> float:
     return 5.0 * x + 2 * groups + _affine(call, x)
 
 
-def _layer_norm(call: Call) -> float:
-    return _normalised(call, call.outputs[1].numel())
-
-
 def trains(call: Call) -> bool:
     """Whether a batch norm takes the batch's own mean and variance."""
     default = "no_training" not in call.name and "no_update" not in call.name
@@ -205,10 +196,8 @@ def _batch_norm_backward(call: Call) -> float:
     """In evaluation the statistics are constants: rstd is 2 a channel, g rstd 1, and 1 for the weight."""
     if trains(call):
         return _centred_backward(call)
-    channels = call.tensor("input").shape[1]
-    x = call.tensor("input").numel()
-    to_weight = wanted(call)[0] and wanted(call)[1]
-    return _norm_backward(call, 1) + 2 * channels + 2 * x * to_weight
+    x, channels = call.tensor("input").numel(), call.tensor("input").shape[1]
+    return _norm_backward(call, 1) + 2 * channels + 2 * x * all(wanted(call)[:2])
 
 
 def _rms_norm_backward(call: Call) -> float:
@@ -224,7 +213,7 @@ def norms() -> dict[str, Formula]:
     return table(
         "norm",
         {
-            "native_layer_norm": _layer_norm,
+            "native_layer_norm": lambda call: _normalised(call, call.outputs[1].numel()),
             "native_group_norm": lambda call: _normalised(call, call.args["N"] * call.args["group"]),
             "_fused_rms_norm": _rms_norm,
             "native_batch_norm _native_batch_norm_legit _native_batch_norm_legit_no_training cudnn_batch_norm "
@@ -239,12 +228,12 @@ def norms() -> dict[str, Formula]:
     )
 
 
-def _reduced(call: Call, elements: int, each: int, *, divided: bool = True) -> float:
+def _reduced(call: Call, elements: int, each: int) -> float:
     """`each` for every element, then their sum, then a division where the mean is asked for."""
     reduction = call.args["reduction"]
     if reduction == NONE:
         return float(each * elements)
-    return float(each * elements + elements - 1 + (divided and reduction == MEAN))
+    return float(each * elements + elements - 1 + (reduction == MEAN))
 
 
 def _loss(each: int) -> Count:
@@ -266,8 +255,7 @@ def _nll(call: Call) -> float:
 
 def _nll_backward(call: Call) -> float:
     """-g for each sample, times its weight, over the divisor of a mean."""
-    samples = call.tensor("target").numel()
-    return float(samples * (1 + call.has("weight") + (call.args["reduction"] == MEAN)))
+    return float(call.tensor("target").numel() * (1 + call.has("weight") + (call.args["reduction"] == MEAN)))
 
 
 def losses() -> dict[str, Formula]:

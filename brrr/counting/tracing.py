@@ -212,8 +212,7 @@ class _Fake:
 
     def __init__(self, device: torch.device) -> None:
         self._mode = FakeTensorMode(allow_non_fake_inputs=True)
-        if hasattr(self._mode, "_allow_unsafe_data_ptr_access"):  # a kernel launched on a fake address would crash
-            self._mode._allow_unsafe_data_ptr_access = False
+        self._mode._allow_unsafe_data_ptr_access = False  # a kernel launched on a fake address would crash
         cached = self._mode._cached_dispatch_impl
 
         def dispatched(func: Any, types: Any, args: Any, kwargs: Any) -> Any:

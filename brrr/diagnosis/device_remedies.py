@@ -135,10 +135,8 @@ def multiplying(found: Evidence) -> Remedy | None:
             saved_s, spent_s = saved_s + max(0.0, each.work_s - then_s), spent_s + each.work_s
     if not saved_s:
         return None
-    share = units.percent(found.share * spent_s / found.wall_s)
-    why = (
-        f"{share} of the time multiplies in float32: `brrr.strassen.matmul` is predicted to be faster, and as accurate."
-    )
+    share = f"{units.percent(found.share * spent_s / found.wall_s)} of the time"
+    why = f"{share} multiplies in float32: `brrr.strassen.matmul` is predicted to be faster, and as accurate."
     return Remedy("strassen", found.faster(saved_s), why)
 
 

@@ -90,12 +90,10 @@ def waiting(found: Evidence) -> Remedy | None:
     if len(waits) < 0.5 * found.steps:
         return None
     named = Counter(each.name.removeprefix("aten::") for each in waits if each.sort == "operator")
-    how = f", in {named.most_common(1)[0][0]}" if named else ""
+    often = f"{len(waits) / found.steps:.2g} times a step" + (f", in {named.most_common(1)[0][0]}" if named else "")
     saved_s = sum(found.unprofiled_s(*each.interval) for each in waits if each.sort == "operator")
     left_s = max(found.host_s - saved_s, found.device_s)
-    why = (
-        f"The host waits for the device {len(waits) / found.steps:.2g} times a step{how}, and issues nothing meanwhile."
-    )
+    why = f"The host waits for the device {often}, and issues nothing meanwhile."
     return Remedy("no synchronisation", max(1.0, found.wall_s / left_s), f"{why} No CUDA Graph can hold that.")
 
 

@@ -75,8 +75,7 @@ def gpu_here() -> Processor | None:
         return None
     if torch.cuda.is_available():
         return ROCM if _hip() else CUDA
-    accelerator = getattr(torch, "accelerator", None)  # torch has it since 2.6
-    found = accelerator.current_accelerator() if accelerator is not None and accelerator.is_available() else None
+    found = torch.accelerator.current_accelerator() if torch.accelerator.is_available() else None
     return None if found is None else kind_of(found)
 
 
@@ -103,12 +102,7 @@ def used_bytes(device: object) -> int:
     """The memory that this process holds there now; 0 where nobody tells."""
     if is_gpu(device):
         return _told(device, "memory_allocated", "current_allocated_memory") or 0
-    import psutil
-
-    try:
-        return int(psutil.Process().memory_info().rss)
-    except Exception:  # a sandbox without /proc, where psutil raises what comes up
-        return 0
+    return _host_bytes(lambda psutil: psutil.Process().memory_info().rss, 0)
 
 
 def free_bytes(device: object) -> int:
@@ -119,12 +113,16 @@ def free_bytes(device: object) -> int:
         if free is not None:
             return free + max(0, (kept or used) - used)
         return sys.maxsize if whole is None else max(0, whole - used)
+    return _host_bytes(lambda psutil: psutil.virtual_memory().available, sys.maxsize)
+
+
+def _host_bytes(ask: Callable[[Any], int], unknown: int) -> int:
     import psutil
 
     try:
-        return int(psutil.virtual_memory().available)
-    except Exception:
-        return sys.maxsize
+        return int(ask(psutil))
+    except Exception:  # a sandbox without /proc, where psutil raises what comes up
+        return unknown
 
 
 def _told(device: object, *questions: str) -> int | None:

@@ -186,13 +186,11 @@ def too_old_gpu(torch: ModuleType) -> str | None:
 
 def too_old_driver(torch: ModuleType) -> str | None:
     """What is wrong if the driver cannot run the CUDA version of this torch."""
-    newest = probe.driver_cuda()
-    if newest is None or torch.version.cuda is None:
-        return None
+    newest, needed = probe.driver_cuda(), torch.version.cuda
     # Within one major version CUDA runs on older drivers too (minor version compatibility).
-    if newest[0] >= int(torch.version.cuda.split(".")[0]):
+    if newest is None or needed is None or newest[0] >= int(needed.split(".")[0]):
         return None
-    return f"the NVIDIA driver is too old: it runs CUDA up to {_dotted(newest)}, torch needs {torch.version.cuda}"
+    return f"the NVIDIA driver is too old: it runs CUDA up to {_dotted(newest)}, torch needs {needed}"
 
 
 def first_line(error: object) -> str:
@@ -266,8 +264,7 @@ def _unavailable(torch: ModuleType, complaints: list[str]) -> str:
     visible = os.environ.get("CUDA_VISIBLE_DEVICES")
     if visible is not None and visible.strip() in ("", "-1") and probe.gpu_seen():
         return f"CUDA_VISIBLE_DEVICES is {visible!r}, which hides every GPU"
-    old = too_old_driver(torch)
-    if old:
+    if old := too_old_driver(torch):
         return old
     try:
         gpus = probe.nvidia_smi()

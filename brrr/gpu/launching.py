@@ -129,8 +129,7 @@ def _raw_stream() -> Callable[[int], int]:
     import torch
 
     # What torch's own compiled code calls; the public way makes a Stream object, which costs ten times as much.
-    fast: Callable[[int], int] | None = getattr(torch._C, "_cuda_getCurrentRawStream", None)
-    return fast or (lambda index: int(torch.cuda.current_stream(index).cuda_stream))
+    return torch._C._cuda_getCurrentRawStream
 
 
 def raw_stream(device_index: int) -> int:

@@ -1,9 +1,8 @@
 """Whether float32 products may use TF32: one switch over torch's own ones, which refuse to be mixed."""
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import lru_cache
 
 BACKENDS = "cuda", "mkldnn"
 """Whose products `torch.set_float32_matmul_precision` sets: the GPU's, and the CPU's, which may use bfloat16."""
@@ -29,7 +28,7 @@ def float32_products(tf32: bool = False) -> Iterator[None]:
     if not tf32 and in_full_precision():
         yield
         return
-    own = {backend: _own(backend) for backend in BACKENDS} if _read("generic", "all") else {}
+    own = {backend: _own(backend) for backend in BACKENDS}
     for backend in own:
         if _reduced(backend):
             _write(backend, "matmul", "ieee")  # with these the older state can't be read
@@ -59,10 +58,6 @@ def float32_recurrence(tf32: bool = False) -> Iterator[None]:
 
     wanted = "tf32" if tf32 else "ieee"
     before = {products: _read("cuda", products) for products in ("conv", "rnn")}
-    if not before["rnn"]:  # before torch 2.9 there is but the older setting
-        with torch.backends.cudnn.flags(enabled=True, allow_tf32=tf32):
-            yield
-        return
     if set(before.values()) == {wanted} and _older_cudnn() is tf32:
         yield  # a timed call that asks once more takes no longer than this
         return
@@ -87,9 +82,8 @@ def in_full_precision(backend: str | None = None) -> bool:
     >>> in_full_precision(), in_full_precision("cuda")
     (True, True)
     """
-    read = _getter()
-    if backend is not None and read is not None:
-        return read(backend, "matmul") not in REDUCED
+    if backend is not None:
+        return not _reduced(backend)
     import torch
 
     return not any(map(_reduced, BACKENDS)) and torch.get_float32_matmul_precision() == "highest"
@@ -108,8 +102,7 @@ def layers_in_tf32() -> frozenset[str]:
     if os.environ.get("NVIDIA_TF32_OVERRIDE") == "0":
         return frozenset()
     products = not in_full_precision("cuda")
-    newer, older = _getter() is not None, _older_cudnn()
-    cudnn = {each: _read("cuda", each) in REDUCED if newer else older is True for each in ("conv", "rnn")}
+    cudnn = {each: _read("cuda", each) in REDUCED for each in ("conv", "rnn")}
     used = cudnn if torch.backends.cudnn.enabled else dict.fromkeys(cudnn, products)
     return frozenset(each for each, reduced in {"matmul": products, **used}.items() if reduced)
 
@@ -144,17 +137,10 @@ def _older_cudnn() -> bool | None:
 
 
 def _read(backend: str, products: str) -> str:
-    """`torch.backends...fp32_precision`; empty before torch 2.9, which has but the older settings."""
-    read = _getter()
-    return read(backend, products) if read else ""
-
-
-@lru_cache(maxsize=1)
-def _getter() -> Callable[[str, str], str] | None:
-    """What tells `torch.backends...fp32_precision`, which follows the older settings; None before torch 2.9."""
+    """`torch.backends...fp32_precision`, which follows the older settings."""
     import torch
 
-    return getattr(torch._C, "_get_fp32_precision_getter", None)
+    return str(torch._C._get_fp32_precision_getter(backend, products))
 
 
 def _write(backend: str, products: str, setting: str) -> None:

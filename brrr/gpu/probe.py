@@ -192,7 +192,7 @@ def runtime_hint() -> str:
 # ---------------------------------------------------------------------------------------------------------------------
 # A GPU's clock and what holds it back, read through nvidia-ml-py; nothing is ever set.
 
-# The bits of NVML's clocks event reasons; older drivers call the same bits throttle reasons.
+# The bits of NVML's clocks event reasons.
 _REASONS = {
     0x001: "idle", 0x002: "application-clocks", 0x004: "power-cap", 0x008: "hardware-slowdown", 0x010: "sync-boost",
     0x020: "thermal", 0x040: "thermal", 0x080: "power-brake", 0x100: "display-clocks",
@@ -201,24 +201,22 @@ _REASONS = {
 
 def sm_clock_hz() -> float | None:
     """The clock of the multiprocessors now, in Hz; None where it cannot be read."""
-    return _mhz(lambda nvml, gpu: nvml.nvmlDeviceGetClockInfo(gpu, nvml.NVML_CLOCK_SM))
+    return _over(1, lambda nvml, gpu: nvml.nvmlDeviceGetClockInfo(gpu, nvml.NVML_CLOCK_SM) * 1e6)
 
 
 def max_sm_clock_hz() -> float | None:
     """The highest clock that the multiprocessors may reach, in Hz; None where it cannot be read."""
-    return _mhz(lambda nvml, gpu: nvml.nvmlDeviceGetMaxClockInfo(gpu, nvml.NVML_CLOCK_SM))
+    return _over(1, lambda nvml, gpu: nvml.nvmlDeviceGetMaxClockInfo(gpu, nvml.NVML_CLOCK_SM) * 1e6)
 
 
 def power_w() -> float | None:
     """The GPU's power in W, the mean of the last second; None where it cannot be read."""
-    milliwatts = _ask(lambda nvml, gpu: nvml.nvmlDeviceGetPowerUsage(gpu))
-    return None if milliwatts is None else milliwatts / 1000
+    return _over(1000, lambda nvml, gpu: nvml.nvmlDeviceGetPowerUsage(gpu))
 
 
 def energy_j() -> float | None:
     """The joules that the GPU has taken since the driver was loaded; None where it does not count them."""
-    millijoules = _ask(lambda nvml, gpu: nvml.nvmlDeviceGetTotalEnergyConsumption(gpu))
-    return None if millijoules is None else millijoules / 1000
+    return _over(1000, lambda nvml, gpu: nvml.nvmlDeviceGetTotalEnergyConsumption(gpu))
 
 
 def utilisation() -> float | None:
@@ -226,13 +224,12 @@ def utilisation() -> float | None:
 
     NVML counts a sixth of a second to a second, by the model.
     """
-    percent = _ask(lambda nvml, gpu: nvml.nvmlDeviceGetUtilizationRates(gpu).gpu)
-    return None if percent is None else float(percent) / 100
+    return _over(100, lambda nvml, gpu: nvml.nvmlDeviceGetUtilizationRates(gpu).gpu)
 
 
 def throttle_reasons() -> frozenset[str]:
     """Why the clock is not higher: "power-cap", "thermal", "idle", ...; empty where nothing holds it back or tells."""
-    bits = _ask(lambda nvml, gpu: _reasons(nvml)(gpu))
+    bits = _ask(lambda nvml, gpu: nvml.nvmlDeviceGetCurrentClocksEventReasons(gpu))
     return frozenset(name for bit, name in _REASONS.items() if bits and int(bits) & bit)
 
 
@@ -251,14 +248,9 @@ def driver_version() -> str | None:
     return version.decode() if isinstance(version, bytes) else version
 
 
-def _reasons(nvml: Any) -> Callable[[Any], int]:
-    new = "nvmlDeviceGetCurrentClocksEventReasons"
-    return getattr(nvml, new, None) or nvml.nvmlDeviceGetCurrentClocksThrottleReasons  # type: ignore[no-any-return]
-
-
-def _mhz(question: Callable[[Any, Any], int]) -> float | None:
-    mhz = _ask(question)
-    return None if mhz is None else float(mhz) * 1e6
+def _over(unit: float, question: Callable[[Any, Any], Any]) -> float | None:
+    found = _ask(question)
+    return None if found is None else float(found) / unit
 
 
 def _ask(question: Callable[[Any, Any], Any]) -> Any:

@@ -154,14 +154,9 @@ def _grown(matrix: torch.Tensor, rows: int, columns: int) -> torch.Tensor:
         return matrix
     if _transposed(matrix):
         return _grown(matrix.t(), columns, rows).t()
-    if (
-        (matrix.requires_grad and torch.is_grad_enabled())
-        or not matrix.is_cuda
-        or matrix.element_size() != 2
-        or matrix.stride(1) != 1
-    ):
-        more = (0, columns - matrix.shape[1], 0, rows - matrix.shape[0])
-        return torch.nn.functional.pad(matrix, more)
+    learns = matrix.requires_grad and torch.is_grad_enabled()
+    if learns or not matrix.is_cuda or matrix.element_size() != 2 or matrix.stride(1) != 1:
+        return torch.nn.functional.pad(matrix, (0, columns - matrix.shape[1], 0, rows - matrix.shape[0]))
     from brrr.gpu.nvrtc import I64, PTR, kernel
 
     made = torch.empty(rows, columns, dtype=matrix.dtype, device=matrix.device)

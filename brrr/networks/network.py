@@ -83,8 +83,7 @@ class Network:
         As `brrr.cost` counts the module: the bias counts one FLOP an element, and so does ReLU.
         """
         rows = float(self.itemsize * self.batch * self.hidden)
-        layer = (self._view(), self._product(), self._relu())
-        operators = layer * self.layers
+        operators = (self._view(), self._product(), self._relu()) * self.layers
         needed = self.weight_bytes + 2 * rows
         return Cost(
             flop=sum(each.flop or 0.0 for each in operators),

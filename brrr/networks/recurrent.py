@@ -143,11 +143,8 @@ def checked(module: Module, x: torch.Tensor) -> RecurrentNetwork:
         found = f"{x.dtype} on {x.device}"
         raise ArgumentError("rung", "x", found, f"as the module: {weight.dtype} on {weight.device}")
     names = ("weight_ih_l", "weight_hh_l", "bias_ih_l", "bias_hh_l")
-    layers = (
-        LayerWeights(*(getattr(module, f"{name}{index}").detach() for name in names))
-        for index in range(module.num_layers)
-    )
-    return RecurrentNetwork(*CELLS[type(module)], module.hidden_size, tuple(layers))
+    kept = [[getattr(module, f"{name}{index}").detach() for name in names] for index in range(module.num_layers)]
+    return RecurrentNetwork(*CELLS[type(module)], module.hidden_size, tuple(LayerWeights(*each) for each in kept))
 
 
 # ---------------------------------------------------------------------------------------------------------------------

@@ -65,14 +65,31 @@ def script(weights: Weights) -> Run:
     return run
 
 
-def compiled(weights: Weights) -> Run:
-    """torch.compile as it comes."""
-    return _compiled(weights, "default")
+def compiled(weights: Weights, mode: str = "default") -> Run:
+    """torch.compile as it comes, or in another of its modes."""
+    network, x = sequential(weights), weights.x
+
+    def forward(given: torch.Tensor) -> torch.Tensor:
+        result: torch.Tensor = network(given)
+        return result
+
+    keep_compiled_code_private()
+    call = torch.compile(with_own_code(forward), mode=mode, dynamic=False, fullgraph=True)
+    try:
+        # the search reports every trial on stderr
+        with float32_products(weights.network.tf32), redirect_stderr(io.StringIO()):
+            for _ in range(3):  # the first compiles; with graphs, the second warms up and the third captures
+                call(x)
+    except torch.OutOfMemoryError:
+        raise
+    except Exception as error:
+        raise refused("torch.compile", error) from error
+    return in_precision(lambda: call(x), weights)  # what was compiled goes with its function
 
 
 def max_autotune(weights: Weights) -> Run:
     """torch.compile with a search for the best kernels, in CUDA Graphs of its own; building it takes a minute."""
-    return _compiled(weights, "max-autotune")
+    return compiled(weights, "max-autotune")
 
 
 def epilogue(weights: Weights) -> Run:
@@ -122,29 +139,6 @@ def in_precision(run: Run, weights: Weights) -> Run:
             return run()
 
     return asking
-
-
-def _compiled(weights: Weights, mode: str) -> Run:
-    network, x = sequential(weights), weights.x
-
-    def forward(given: torch.Tensor) -> torch.Tensor:
-        result: torch.Tensor = network(given)
-        return result
-
-    keep_compiled_code_private()
-    call = torch.compile(with_own_code(forward), mode=mode, dynamic=False, fullgraph=True)
-    try:
-        with (
-            float32_products(weights.network.tf32),
-            redirect_stderr(io.StringIO()),
-        ):  # the search reports every trial there
-            for _ in range(3):  # the first compiles; with graphs, the second warms up and the third captures
-                call(x)
-    except torch.OutOfMemoryError:
-        raise
-    except Exception as error:
-        raise refused("torch.compile", error) from error
-    return in_precision(lambda: call(x), weights)  # what was compiled goes with its function
 
 
 def with_own_code(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -46,11 +46,10 @@ def exchange_s(operation: str, nbytes: float, link: Link, ranks: int = 2) -> flo
     >>> exchange_s("all-reduce", 2e6, link), exchange_s("all-gather", 4e6, link)
     (4e-05, 4e-05)
     """
-    if operation not in BUS or ranks < 2:
-        wrong = (
-            ("ranks", ranks, "2 or more") if operation in BUS else ("operation", operation, f"one of {', '.join(BUS)}")
-        )
-        raise ArgumentError("exchange_s", *wrong)
+    if operation not in BUS:
+        raise ArgumentError("exchange_s", "operation", operation, f"one of {', '.join(BUS)}")
+    if ranks < 2:
+        raise ArgumentError("exchange_s", "ranks", ranks, "2 or more")
     return link.seconds(BUS[operation](ranks) * nbytes)
 
 

@@ -160,8 +160,7 @@ def through(points: Sequence[tuple[float, float]], x: float) -> float:
     """
     if not 0 < x < math.inf:
         raise ArgumentError("through", "x", x, "a number above 0")
-    places = [place for place, _ in points]
-    right = bisect.bisect_left(places, x)
+    right = bisect.bisect_left([place for place, _ in points], x)
     if right == 0 or right == len(points):
         return points[min(right, len(points) - 1)][1]
     (x0, y0), (x1, y1) = points[right - 1], points[right]

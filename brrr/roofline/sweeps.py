@@ -267,15 +267,12 @@ class Corrections:
 
         `added`: a row is added to it in the same call.
         """
-        name = self.group_name(product, added)
+        name = family_name(product)
+        if added and len(self.products.get(name + ADDED, ())) >= FEW:  # else that of those without a row added
+            name += ADDED
         group, own = self.group_of_products(name), kernels_of(product)
         (point,) = self._points(Products.of([product]), name)
         return group.factor(product, point, own if own in group.names else "")
-
-    def group_name(self, product: Matmul, added: bool) -> str:
-        """The group of a product; where too few with a row added were measured, that of those without."""
-        name = family_name(product)
-        return name + ADDED if added and len(self.products.get(name + ADDED, ())) >= FEW else name
 
     def of_operator(self, each: OperatorCost) -> tuple[float, bool] | None:
         """The factor of an operator, and whether the operator itself was measured, not only its class."""

@@ -129,9 +129,7 @@ def _rehearse(fn: Callable[..., Any], inputs: tuple[Any, ...]) -> None:
     import torch
 
     mode = torch.cuda.get_sync_debug_mode()
-    with (
-        warnings.catch_warnings()
-    ):  # torch says once that it misses some waiting calls: the capture below refuses those
+    with warnings.catch_warnings():  # torch says once that it misses some: the capture below refuses those
         warnings.filterwarnings("ignore", message="Synchronization debug mode")
         torch.cuda.set_sync_debug_mode("error")
     try:

@@ -110,7 +110,7 @@ class Pipeline:
         self.buffers = whole("Pipeline", "buffers", buffers)
         require_callable("Pipeline", "compute", compute, "a function that changes a chunk in place")
         self.upload, self.work, self.download = self.lanes = lanes or _lanes(self.device)
-        self._slots = [self._slot(buffer) for buffer in self._allocated()]
+        self._slots = [Slot(buffer, *(lane.event() for lane in self.lanes)) for buffer in self._allocated()]
         self._next = 0
         self._known_pinned: set[int] = set()
 
@@ -162,9 +162,6 @@ class Pipeline:
         import torch
 
         torch.get_device_module(tensors_on(self.device)).current_stream().wait_event(last)
-
-    def _slot(self, buffer: Any) -> Slot:
-        return Slot(buffer, self.upload.event(), self.work.event(), self.download.event())
 
     def _allocated(self) -> Iterator[Any]:
         """The buffers, ready for lanes other than the stream that they were allocated on."""
@@ -303,5 +300,4 @@ def default_chunks(nbytes: int) -> int:
     >>> default_chunks(2**30), default_chunks(2**24), default_chunks(2**20)
     (64, 4, 1)
     """
-    by_size = math.ceil(nbytes / CHUNK_BYTES)
-    return max(by_size, min(FEWEST_CHUNKS, nbytes // SMALLEST_CHUNK_BYTES), 1)
+    return max(math.ceil(nbytes / CHUNK_BYTES), min(FEWEST_CHUNKS, nbytes // SMALLEST_CHUNK_BYTES), 1)

@@ -100,8 +100,7 @@ def split_error(k: int, chunk: int = CHUNK, depth: int = 64) -> float:
     """
     chunk = max(min(chunk, k), 1)
     steps = BEGINNING + (3 * chunk - 2 * min(depth, chunk)) / 16
-    total = _rounded(24) * math.sqrt(k / chunk / 2)
-    return math.hypot(TRUNCATION * steps, total, SPLIT_ERROR)
+    return math.hypot(TRUNCATION * steps, _rounded(24) * math.sqrt(k / chunk / 2), SPLIT_ERROR)
 
 
 def accuracy_limit(accuracy: float | str | None, k: int, operand: str = "float32") -> float:

@@ -121,11 +121,8 @@ def _copies(problem: Problem, a: Tensor, right: Right, out: Tensor, arena: Arena
     copies, given = copied(problem), (a, right.source, out)
     if a.device.type not in KINDS or not copies.any or workspace_bytes(problem) > arena.left_bytes:
         return NOTHING
-    return copies if all(copy or _lies(x) for copy, x in zip(copies, given, strict=True)) else NOTHING
-
-
-def _lies(x: Tensor) -> bool:
-    return x.is_contiguous() and x.data_ptr() % STARTS == 0
+    lie = [x.is_contiguous() and x.data_ptr() % STARTS == 0 for x in given]
+    return copies if all(copy or lies for copy, lies in zip(copies, lie, strict=True)) else NOTHING
 
 
 def _classical(how: Implementation, a: Tensor, right: Right, out: Tensor, arena: Arena) -> list[Run]:

@@ -173,10 +173,6 @@ def _torchs(a: torch.Tensor, b: Any) -> torch.Tensor | None:
 _FLOATS = frozenset(getattr(torch, name) for name in PLAIN)
 
 
-def _learns(a: torch.Tensor, b: torch.Tensor) -> bool:
-    return (a.requires_grad or b.requires_grad) and torch.is_grad_enabled()
-
-
 def _is_plain(a: torch.Tensor, right: Right) -> bool:
     """Whether the plan is torch's product of the operands as they lie."""
     chosen = plan_for(a, right, NOTHING, within=False)
@@ -191,7 +187,8 @@ def _checked(a: torch.Tensor, b: torch.Tensor | Right, limits: Limits, out: torc
     check_operands("matmul", a, b if right is None else right.matrix)
     other = b if right is None else right.source
     assert isinstance(other, torch.Tensor)
-    if (learns := _learns(a, other)) and (out is not None or right is not None):
+    learns = (a.requires_grad or other.requires_grad) and torch.is_grad_enabled()
+    if learns and (out is not None or right is not None):
         name, found = ("out", "a tensor") if out is not None else ("b", "prepared")
         raise ArgumentError("matmul", name, found, "None where gradients are wanted", "Use torch.no_grad()")
     if not learns and in_memory(a) and in_memory(other):

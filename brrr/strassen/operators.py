@@ -25,7 +25,7 @@ from brrr.gpu.precision import in_full_precision
 from brrr.strassen.accuracy import PLAIN
 from brrr.strassen.chain_run import ChainRun, gradients, outputs_of
 from brrr.strassen.implementations import Implementation
-from brrr.strassen.layers import Chain, Formatted, Layer, chain_of, flat, planned
+from brrr.strassen.layers import Chain, Formatted, chain_of, flat, planned
 from brrr.strassen.operands import in_memory, operand_name
 from brrr.strassen.planner import ProductPlan
 from brrr.strassen.product import PlainCalls
@@ -91,7 +91,8 @@ class Runner:
         """The launches for these ways and so many rows; those of the last few sizes are kept."""
         pairs = zip(chain, chosen, strict=True)
         rights = [self._formatted(place, layer, how) for place, (layer, how) in enumerate(pairs)]
-        sides = *(id(each) for each in rights), *map(_bias, chain)
+        biases = (0 if layer.bias is None else layer.bias.data_ptr() for layer in chain)
+        sides = *(id(each) for each in rights), *biases
         key = x.shape[0], x.dtype, x.device, _stream(x), *chosen, *sides
         run = self._runs.pop(key, None) or ChainRun(chain, chosen, rights, x)
         self._runs[key] = run
@@ -117,11 +118,6 @@ def by_torch(chain: Chain, x: torch.Tensor) -> list[torch.Tensor]:
     for layer in chain:
         outputs.append(layer.plain(outputs[-1] if outputs else x))
     return outputs
-
-
-def _bias(layer: Layer) -> int:
-    """Where a layer's bias lies."""
-    return 0 if layer.bias is None else layer.bias.data_ptr()
 
 
 def _stream(x: torch.Tensor) -> int:

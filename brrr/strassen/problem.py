@@ -60,11 +60,8 @@ class Problem:
         gains hardly more than its passes cost.
         """
         inner = self.implementation.kind
-        if (
-            inner.dtype in ("float16", "bfloat16")
-            and not inner.split
-            and (not self.implementation.level or self.operand != "float32")
-        ):
+        short = inner.dtype in ("float16", "bfloat16") and not inner.split
+        if short and (not self.implementation.level or self.operand != "float32"):
             return inner.dtype
         return "float64" if self.operand == "float64" else "float32"
 

@@ -153,8 +153,7 @@ def measure(key: str, request: Mapping[str, Any], kind: str, limit_s: float) -> 
 
     worker: Any = get_worker()
     worker.log_event(TOPIC, {"key": key, "worker": worker.address})
-    answer = _child.measure(key, request, kind, limit_s)
-    return {**_child.hello_before, **answer, "worker": worker.address}
+    return {**_child.hello_before, **_child.measure(key, request, kind, limit_s), "worker": worker.address}
 
 
 def stop(key: str) -> bool:

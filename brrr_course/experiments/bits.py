@@ -213,8 +213,7 @@ def _four_bits(w: Tensor) -> Weights:
     codes, ends = fours(w)
     if is_cpu(w.device.type):
         return torch._convert_weight_to_int4pack_for_cpu(codes, 2), ends
-    pairs = (codes[:, ::2] << 4 | codes[:, 1::2]).to(torch.uint8)
-    return torch._convert_weight_to_int4pack(pairs, 8), ends
+    return torch._convert_weight_to_int4pack((codes[:, ::2] << 4 | codes[:, 1::2]).to(torch.uint8), 8), ends
 
 
 def _int4(x: Tensor, w: Weights) -> Tensor:
@@ -228,10 +227,6 @@ def _fp8(x: tuple[Tensor, Tensor], w: Weights) -> Tensor:
     return torch._scaled_mm(
         numbers, weights.t(), scale, other, out_dtype=torch.bfloat16, use_fast_accum=numbers.is_cuda
     )
-
-
-def _fp8_cast(x: Tensor, w: Weights) -> Tensor:
-    return _fp8(scaled(x), w)
 
 
 def _fp8_rows_cast(x: Tensor, w: Weights) -> Tensor:
@@ -248,18 +243,9 @@ def _int8_weights(w: Tensor) -> Weights:
     return numbers, scale.flatten().to(torch.bfloat16)
 
 
-def _int8(x: Tensor, w: Weights) -> Tensor:
-    found: Tensor = torch.ops.aten._weight_int8pack_mm(x, *w)
-    return found
-
-
 def _int8_one(x: Tensor, w: Weights) -> Tensor:
     """For one token: under a compiler the weights are widened where they are added up."""
     return ((w[0] * x).sum(-1, dtype=torch.float32) * w[1])[None].to(x.dtype)
-
-
-def _int8_widened(x: Tensor, w: Weights) -> Tensor:
-    return x @ (w[0] * w[1][:, None]).t()
 
 
 def _int8_both(x: tuple[Tensor, Tensor], w: Weights) -> Tensor:
@@ -291,13 +277,13 @@ def _bf16(x: Tensor) -> Tensor:
 IMPLEMENTATIONS = {
     "float32": _as("float32"), "tf32": _as("float32"), "bf16": _as("bfloat16"),
     "fp8": Multiplication(_fp8, scaled, lambda x: scaled(_bf16(x))),
-    "fp8-cast": Multiplication(_fp8_cast, scaled, _bf16),
+    "fp8-cast": Multiplication(lambda x, w: _fp8(scaled(x), w), scaled, _bf16),
     "fp8-rows": Multiplication(_fp8, _fp8_rows_weights, lambda x: scaled(_bf16(x), rows=True)),
     "fp8-rows-cast": Multiplication(_fp8_rows_cast, _fp8_rows_weights, _bf16),
     "fp8-rows-compiled": Multiplication(_fp8_rows_cast, _fp8_rows_weights, _bf16),
-    "int8": Multiplication(_int8, _int8_weights, _bf16),
+    "int8": Multiplication(lambda x, w: torch.ops.aten._weight_int8pack_mm(x, *w), _int8_weights, _bf16),
     "int8-fused": Multiplication(_int8_one, _int8_weights, _bf16),
-    "int8-widened": Multiplication(_int8_widened, _int8_weights, _bf16),
+    "int8-widened": Multiplication(lambda x, w: x @ (w[0] * w[1][:, None]).t(), _int8_weights, _bf16),
     "int8-both": Multiplication(_int8_both, _int8_weights, whole),
     "int4": Multiplication(_int4, _four_bits, _bf16),
 }  # fmt: skip

@@ -33,8 +33,7 @@ ONLY = {"cuda-no-compiler": (KERNEL,), "cuda-eager": (CONTEXT, KERNEL)}
 
 def supports(variant: Variant, point: Point) -> bool:
     """Which part exists where."""
-    here = ON_CPU if is_cpu(variant.device) else ONLY.get(variant.implementation, ON_CUDA)
-    return str(point["part"]) in here
+    return point["part"] in (ON_CPU if is_cpu(variant.device) else ONLY.get(variant.implementation, ON_CUDA))
 
 
 def cost(variant: Variant, point: Point) -> Cost:
@@ -111,40 +110,34 @@ def _context(device: str) -> Any:
     return _make_context(_torch(device)) if is_gpu(device) else _torch(device)
 
 
-def _vector(device: str) -> Any:
+def _sent(device: str, *shapes: tuple[int, ...]) -> tuple[Any, ...]:
     """Random numbers, sent there: a copy loads no kernel."""
     torch = _context(device)
-    sent = torch.randn(SMALL).to(device), torch.empty(SMALL).to(device)
-    _wait(torch, device)
+    sent = tuple(torch.randn(shape).to(device) for shape in shapes)
+    _wait(device)
     return sent
 
 
+def _vectors(device: str) -> Any:
+    return _sent(device, (SMALL,), (SMALL,))
+
+
 def _after_a_sine(device: str) -> Any:
-    made = _vector(device)
+    made = _vectors(device)
     _sine(made)
-    _wait(sys.modules["torch"], device)
+    _wait(device)
     return made
 
 
 def _after_a_sine_with_stream(device: str) -> Any:
     made = (*_after_a_sine(device), sys.modules["torch"].cuda.Stream())
-    _wait(sys.modules["torch"], device)
+    _wait(device)
     return made
 
 
-def _matrix(device: str) -> Any:
-    torch = _context(device)
-    found = torch.randn(256, 256).to(device)
-    _wait(torch, device)
-    return found
-
-
 def _image(device: str) -> Any:
-    torch = _context(device)
-    torch.backends.cudnn.allow_tf32 = False  # its check compares with float64
-    sent = torch.randn(8, 16, 32, 32).to(device), torch.randn(16, 16, 3, 3).to(device)
-    _wait(torch, device)
-    return sent
+    _context(device).backends.cudnn.allow_tf32 = False  # its check compares with float64
+    return _sent(device, (8, 16, 32, 32), (16, 16, 3, 3))
 
 
 def _to_copy(device: str) -> Any:
@@ -152,9 +145,9 @@ def _to_copy(device: str) -> Any:
     return torch.randn(COPIED), torch.empty(COPIED, device=device)
 
 
-def _wait(torch: Any, device: str) -> None:
+def _wait(device: str) -> None:
     if is_gpu(device):
-        torch.cuda.synchronize()
+        sys.modules["torch"].cuda.synchronize()
 
 
 # ---- what is timed ----
@@ -198,6 +191,10 @@ def _sine_on_stream(made: Any) -> Any:
         return _sine(made)
 
 
+def _square(made: Any) -> Any:
+    return made[0] @ made[0]
+
+
 def _convolve(made: Any) -> Any:
     return sys.modules["torch"].nn.functional.conv2d(*made)
 
@@ -228,12 +225,10 @@ MAKERS = {
     ),
     PINNED: SetUpPart(_context, _allocate_pinned, lambda _, found: _exact(found.is_pinned())),
     COPY: SetUpPart(_to_copy, lambda made: made[1].copy_(made[0]), lambda made, found: _off(found, made[0].double())),
-    KERNEL: SetUpPart(_vector, _sine, SINE),
+    KERNEL: SetUpPart(_vectors, _sine, SINE),
     OTHER: SetUpPart(_after_a_sine, _cosine, _against(lambda made: made[0].cos())),
     STREAM: SetUpPart(_context, _new_stream, lambda _, stream: _exact(stream.query())),
     ON_STREAM: SetUpPart(_after_a_sine_with_stream, _sine_on_stream, lambda made, found: SINE(made[:2], found)),
-    MATMUL: SetUpPart(
-        _matrix, lambda made: made @ made, lambda made, found: _off(found, made.cpu().double() @ made.cpu().double())
-    ),
+    MATMUL: SetUpPart(lambda device: _sent(device, (256, 256)), _square, _against(_square)),
     CONVOLUTION: SetUpPart(_image, _convolve, _against(_convolve)),
 }

@@ -172,9 +172,8 @@ def workload(variant: Variant, point: Point) -> Workload:
 Made = tuple[Callable[[], Any], Callable[[Any], float]]
 
 
-def _nn(given: Operands) -> Made:
-    w, x = given.w, given.x
-    return lambda: torch.mm(w, x), partial(_error, given)
+def _nn(given: Operands, product: Callable[..., Any] | None = None) -> Made:
+    return partial(product or torch.mm, given.w, given.x), partial(_error, given)
 
 
 def _nt(given: Operands) -> Made:
@@ -198,13 +197,9 @@ def _zeros(given: Operands) -> Made:
     return lambda: torch.mm(w, x), lambda found: float(found.abs().max())
 
 
-def _padded(given: Operands) -> Made:
-    w, x = given.w, given.x
-    return lambda: padded_matmul(w, x), partial(_error, given)
-
-
 MAKERS: dict[str, Callable[[Operands], Made]] = {
-    "nn": _nn, "cpu": _nn, "nt": _nt, "tn": _tn, "linear": _linear, "zeros": _zeros, "padded": _padded,
+    "nn": _nn, "cpu": _nn, "nt": _nt, "tn": _tn, "linear": _linear, "zeros": _zeros,
+    "padded": partial(_nn, product=padded_matmul),
 }  # fmt: skip
 
 

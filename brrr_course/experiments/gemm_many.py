@@ -137,11 +137,7 @@ def _batched(given: Gates) -> Run:
     return lambda: torch.bmm(given.each, many)
 
 
-def _combined(given: Gates) -> Run:
-    return lambda: torch.mm(given.all, given.x)
-
-
 MAKERS: dict[str, Callable[[Gates], Run]] = {
     "loop": _loop, "graph": _graph, "streams": _streams,
-    "batched": _batched, "combined": _combined,
+    "batched": _batched, "combined": lambda given: lambda: torch.mm(given.all, given.x),
 }  # fmt: skip

@@ -104,5 +104,4 @@ def queued_product(n: int) -> Workload:
     must_fit(3 * n * n * 4, "cpu", f"product {n}")
     a, b = _random(n, on_gpu=False), _random(n, on_gpu=False)
     out = torch.full_like(a, float("nan"))
-    order = partial(torch.mm, a, b, out=out)
-    return Workload.in_orders([order], out, product_error(a, b), TOLERANCE)
+    return Workload.in_orders([partial(torch.mm, a, b, out=out)], out, product_error(a, b), TOLERANCE)

@@ -420,17 +420,8 @@ def _orders(way: str, given: NetworkInputs) -> tuple[list[Run], torch.Tensor]:
 
 
 def _layer_orders(way: str, x: torch.Tensor, w: torch.Tensor, b: torch.Tensor, out: torch.Tensor) -> list[Run]:
-    def product() -> None:
-        torch.mm(x, w.t(), out=out)
-
-    def product_and_bias() -> None:
-        torch.addmm(b, x, w.t(), out=out)
-
-    def bias_and_relu() -> None:
-        out.add_(b).clamp_(min=0)
-
     if way == "pycuda":
-        return [product, lambda: out.add_(b), lambda: out.relu_()]
+        return [lambda: torch.mm(x, w.t(), out=out), lambda: out.add_(b), lambda: out.relu_()]
     if way == "pycuda-fused":
-        return [product, bias_and_relu]
-    return [product_and_bias, lambda: out.relu_()]
+        return [lambda: torch.mm(x, w.t(), out=out), lambda: out.add_(b).clamp_(min=0)]
+    return [lambda: torch.addmm(b, x, w.t(), out=out), lambda: out.relu_()]

@@ -68,8 +68,7 @@ def predicted(variant: Variant, point: Point) -> PredictedRun | None:
     blocks, loads = int(point["blocks"]), int(variant.implementation)
     if min(blocks, WAVE) * loads < ENOUGH:
         return None
-    nbytes = float(blocks * block_bytes())
-    return alone(OperatorCost("read", 0.0, nbytes, 0.0, "float32", (), ONE_KERNEL))
+    return alone(OperatorCost("read", 0.0, float(blocks * block_bytes()), 0.0, "float32", (), ONE_KERNEL))
 
 
 def by_littles_law(loads: int, hardware: Hardware | None, point: Point) -> float | None:

@@ -307,8 +307,7 @@ def whole_numbers(rows: int, columns: int, terms: int, device: str) -> torch.Ten
     each term is one product. Strassen's form (and Winograd's) multiplies sums of quadrants: with quadrants whose signs
     agree these are twice as large, their products exceed 2^24, and odd ones are rounded.
     """
-    largest = math.isqrt((2**24 - 1) // terms)
-    return largest - torch.randint(0, 2, (rows, columns), device=device).float()
+    return math.isqrt((2**24 - 1) // terms) - torch.randint(0, 2, (rows, columns), device=device).float()
 
 
 def signed(matrix: torch.Tensor, signs: Sequence[int]) -> torch.Tensor:

@@ -88,11 +88,8 @@ class Ranks:
             for number in range(count):
                 ours, theirs = context.Pipe()
                 self._pipes.append(ours)
-                self._processes.append(
-                    context.Process(
-                        target=_serve, args=(theirs, Rank(number, count, processor), os.getpid()), daemon=True
-                    )
-                )
+                told = theirs, Rank(number, count, processor), os.getpid()
+                self._processes.append(context.Process(target=_serve, args=told, daemon=True))
                 with _bare_main():
                     self._processes[-1].start()
                 theirs.close()  # that end is the process's alone: it closes when that dies
@@ -109,17 +106,15 @@ class Ranks:
         """
         if self.over:
             raise UnavailableError(f"the processes have ended: {self.over}")
-        found: dict[int, Any] = {}
+        found, count = dict[int, Any](), len(self._pipes)
         try:
             for pipe in self._pipes:
                 with suppress(OSError):  # of a process that is dead, which its answer tells
                     pipe.send((function, args))
-            while left := [number for number in range(len(self._pipes)) if number not in found]:
+            while left := [number for number in range(count) if number not in found]:
                 ready = wait([self._pipes[number] for number in left], self.timeout_s)
                 if not ready:
-                    raise UnavailableError(
-                        f"no answer within {self.timeout_s:g} s from rank {left} of {len(self._pipes)}"
-                    )
+                    raise UnavailableError(f"no answer within {self.timeout_s:g} s from rank {left} of {count}")
                 found |= {number: self._answer(number) for number in left if self._pipes[number] in ready}
         except BaseException as error:
             self.end(f"{type(error).__name__}: {error}")
@@ -318,10 +313,9 @@ class Together(PointInputs):
 
 def variants_of(labels: Mapping[str, str]) -> tuple[Variant, ...]:
     """The variants of ways that ranks run: on GPUs, and by processes on the CPU, which stand in for them."""
-    gpu = (Variant(way, label, timer="own", prepare_s=0.4) for way, label in labels.items())
-    cpu = (
-        Variant.twin(way, "cpu", f"on the CPU: {label}", timer="own", prepare_s=0.4) for way, label in labels.items()
-    )
+    told: dict[str, Any] = {"timer": "own", "prepare_s": 0.4}
+    gpu = (Variant(way, label, **told) for way, label in labels.items())
+    cpu = (Variant.twin(way, "cpu", f"on the CPU: {label}", **told) for way, label in labels.items())
     return (*gpu, *cpu)
 
 

@@ -243,7 +243,7 @@ def both(function: Function, inputs: RematInputs) -> Callable[[], tuple[Tensor, 
 
 def _reference(activation: str, depth: int) -> Function:
     """y and dx by the chain rule as it stands in a book: dx is g times the product of the derivatives."""
-    step = _hardswish_by_hand if activation == "hardswish" else _cos_by_hand
+    step = _hardswish_by_hand if activation == "hardswish" else lambda x: (x.cos(), -x.sin())
 
     def by_hand(x: Tensor, gradient: Tensor) -> tuple[Tensor, Tensor]:
         for _ in range(depth):
@@ -257,10 +257,6 @@ def _reference(activation: str, depth: int) -> Function:
 def _hardswish_by_hand(x: Tensor) -> tuple[Tensor, Tensor]:
     """For x from 0 to 3, where the inputs and all that becomes of them lie: x (x + 3) / 6."""
     return x * (x + 3) / 6, (2 * x + 3) / 6
-
-
-def _cos_by_hand(x: Tensor) -> tuple[Tensor, Tensor]:
-    return x.cos(), -x.sin()
 
 
 def peak_bytes(variant: Variant, point: Point) -> int:

@@ -355,8 +355,7 @@ def _loop_graph(given: RecurrentInputs) -> Run:
     from brrr.running.graphs import capture
 
     with torch.no_grad():
-        loop = rung("naive", given.module, given.x)
-        return capture(loop).replay
+        return capture(rung("naive", given.module, given.x)).replay
 
 
 def persistent(given: Any) -> Run:

@@ -67,5 +67,4 @@ def workload(variant: Variant, point: Point) -> Workload:
     chunks, buffers = int(point["chunks"]), int(point["buffers"])
     pipeline = Pipeline(compute, elements, chunks=chunks, buffers=buffers, device=CUDA)
     data.spoilt(data.out)
-    run = partial(pipeline, data.x, data.out)
-    return Workload(run, lambda _: data.error(data.out), TOLERANCE)
+    return Workload(partial(pipeline, data.x, data.out), lambda _: data.error(data.out), TOLERANCE)

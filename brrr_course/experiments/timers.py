@@ -98,8 +98,7 @@ EXACT = 0.0
 
 def workload(variant: Variant, point: Point) -> Workload:
     """The function named by the point, on fresh random inputs."""
-    name = str(point["function"])
-    kind, _, rest = name.partition("-")
+    kind, _, rest = str(point["function"]).partition("-")
     if kind == "product":
         return replace(queued_product(int(rest)), cost=matmul_cost(int(rest), int(rest), int(rest), 4))
     make: dict[str, Callable[[str], Workload]] = {
@@ -207,8 +206,7 @@ def _spins(text: str) -> Workload:
 
     count, duration = text.split("x")
     seconds = float(duration.removesuffix("us")) * 1e-6
-    out = torch.zeros(int(count), 3, dtype=torch.int64, device=accelerator())
-    rows = list(out)
+    rows = list(torch.zeros(int(count), 3, dtype=torch.int64, device=accelerator()))
 
     def chain() -> None:
         for row in rows:
@@ -221,9 +219,7 @@ def _injected(text: str) -> Workload:
     """A function that keeps the host busy for a set time and then gives the GPU a spin kernel of a set time."""
     from brrr.timing.gate import spin
 
-    host_text, _, device_text = text.split("-")
-    host_s = float(host_text.removesuffix("us")) * 1e-6
-    device_s = float(device_text.removesuffix("us")) * 1e-6
+    host_s, device_s = (float(each.removesuffix("us")) * 1e-6 for each in text.split("-")[::2])
     out = torch.zeros(3, dtype=torch.int64, device=accelerator())
 
     def run() -> None:

@@ -172,6 +172,7 @@ def _both(variant: Variant, n: int) -> Workload:
 
 
 def _device(variant: Variant, n: int) -> Workload:
+    """One tensor into another in one memory; in the main memory on all of torch's threads."""
     source = random_bytes(n, variant.processor)
     target = spoilt(source, variant.processor)
     return _copying(lambda: target.copy_(source), (source, target))
@@ -189,13 +190,6 @@ def give_back_pinned() -> None:
     empty = getattr(torch._C, "_host_emptyCache", None) or getattr(torch._C, "_accelerator_emptyHostCache", None)
     if empty is not None and torch.cuda.is_initialized():
         empty()
-
-
-def _cpu(variant: Variant, n: int) -> Workload:
-    """One tensor into another in main memory, on all of torch's threads."""
-    source = random_bytes(n, "cpu")
-    target = spoilt(source, "cpu")
-    return _copying(lambda: target.copy_(source), (source, target))
 
 
 def _queue(variant: Variant, n: int) -> Workload:
@@ -218,13 +212,12 @@ def _staged(queue: CpuQueue, source: torch.Tensor, target: torch.Tensor) -> Call
 
     def run() -> None:
         for piece, there in zip(source.split(STAGE_BYTES), target.split(STAGE_BYTES), strict=True):
-            filled = buffer[: len(piece)].copy_(piece)
-            queue.submit(there.copy_, filled)
+            queue.submit(there.copy_, buffer[: len(piece)].copy_(piece))
             queue.synchronize()
 
     return run
 
 
 MAKE: dict[str, Callable[[Variant, int], Workload]] = {
-    "h2d": _link, "d2h": _link, "both": _both, "device": _device, "cpu": _cpu, "queue": _queue,
+    "h2d": _link, "d2h": _link, "both": _both, "device": _device, "cpu": _device, "queue": _queue,
 }  # fmt: skip

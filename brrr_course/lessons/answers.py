@@ -152,9 +152,8 @@ def parsed(text: object, unit: str) -> float:
 
     A comma is a decimal point, but in "1,000", which may be a thousand.
     """
-    powers = (
-        {each: power - SECONDS[unit] for each, power in SECONDS.items() if each} if unit and unit in SECONDS else {}
-    )
+    known = SECONDS if unit and unit in SECONDS else {}
+    powers = {each: power - known[unit] for each, power in known.items() if each}
     try:
         if not isinstance(text, str):
             return math.nan if isinstance(text, bool) else float(text)  # type: ignore[arg-type]

@@ -249,6 +249,4 @@ def _along(at: Mapping[str, Value | tuple[Value, ...]]) -> tuple[str, tuple[Valu
     several = [(name, value) for name, value in at.items() if isinstance(value, tuple)]
     if len(several) > 1 or not at:
         raise ArgumentError("roofline_of", "at", dict(at), "a point, with several values for one axis at most")
-    return (
-        several[0] if several else next((name, (value,)) for name, value in at.items() if not isinstance(value, tuple))
-    )
+    return (several or [(name, (value,)) for name, value in at.items() if not isinstance(value, tuple)])[0]

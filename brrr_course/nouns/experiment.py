@@ -177,9 +177,8 @@ class Variant:
     needs: str = ""
 
     def __post_init__(self) -> None:
-        object.__setattr__(
-            self, "implementation", self.implementation or self.name
-        )  # of its only variant the name will do
+        # of its only variant the name will do
+        object.__setattr__(self, "implementation", self.implementation or self.name)
         if self.on_gpu:
             object.__setattr__(self, "needs", self.needs or NEEDS.get(self.implementation, ""))
 

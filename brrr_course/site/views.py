@@ -20,9 +20,9 @@ def view(shown: Shown | Picture, pieces: Pieces) -> dict[str, Any]:
     exports: Any = {
         Picture: _picture,
         Drawing: _drawing,
-        TimelineView: _timeline,
+        TimelineView: lambda shown, _: _scene(timelines_of(shown.selection)),
         Explorer: _explorer,
-        Roofline: _roofline,
+        Roofline: lambda shown, _: _scene(shown.figure),
     }
     for kind, export in exports.items():
         if isinstance(shown, kind):
@@ -53,16 +53,6 @@ def _drawing(found: Drawing, pieces: Pieces) -> dict[str, Any]:
                 "at": list(dial.values).index(found.settings[dial.name])} for dial in found.dials]  # fmt: skip
     states = [pieces.draw(made.figure, text=text) for text, made in found.everywhere()]
     return {"form": "states", "sliders": sliders, "badge": found.badge, "states": states}
-
-
-def _timeline(found: TimelineView, _: Pieces) -> dict[str, Any]:
-    """The timelines of all variants."""
-    return _scene(timelines_of(found.selection))
-
-
-def _roofline(found: Roofline, _: Pieces) -> dict[str, Any]:
-    """A roofline with the points of all its lines."""
-    return _scene(found.figure)
 
 
 def _scene(made: dict[str, Any]) -> dict[str, Any]:

@@ -29,12 +29,12 @@ def source(name: str | None = None) -> Source:
         return _remote_or_recorded(os.environ["BRRR_SOURCE"])
     name = name or os.environ.get("BRRR_SOURCE") or _default_name()
     kind, _, rest = name.partition(":")
-    if kind == "remote":
-        if name not in _live:
-            from brrr_course.sources.remote import Remote
-
-            _live[name] = Remote(rest)
+    if name in _live:
         return _live[name]
+    if kind == "remote":
+        from brrr_course.sources.remote import Remote
+
+        return _live.setdefault(name, Remote(rest))
     if kind == "recorded":
         from brrr_course.sources.recorded import recorded
 
@@ -42,9 +42,7 @@ def source(name: str | None = None) -> Source:
     if is_cpu(name) or is_gpu(name) or name == device.default_device_kind():  # which has a vendor's back end loaded
         from brrr_course.sources.live import Live
 
-        if name not in _live:
-            _live[name] = Live(name)
-        return _live[name]
+        return _live.setdefault(name, Live(name))
     from brrr_course.sources.remote import bare
 
     kinds = f"recorded:DEVICE, an accelerator ({device.accelerators()}), cpu or remote:URL"

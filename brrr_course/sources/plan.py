@@ -242,7 +242,8 @@ class DurationEstimator:
 
     def seconds(self, step: Step) -> float:
         """Predicted seconds of all variants of a step."""
-        return self._model_s(step) * self._correction()
+        # held back by ten seconds as the model says, for the first points vary most
+        return self._model_s(step) * (self._taken_s + 10) / (self._predicted_s + 10)
 
     def split(self, step: Step, limit_s: float) -> tuple[Step | None, Step | None]:
         """The step with the variants that fit into one run, and with those too slow for it; None for no variant."""
@@ -265,10 +266,6 @@ class DurationEstimator:
             times = [e.median for e in (row.measurement.latency_s, row.measurement.period_s) if e is not None]
             if times and row.cost.flop > 0:
                 self._calls.setdefault((experiment.name, row.variant), []).append((row.cost.flop, max(times)))
-
-    def _correction(self) -> float:
-        """Taken over predicted so far, held back by ten seconds as the model says, for the first points vary most."""
-        return (self._taken_s + 10) / (self._predicted_s + 10)
 
     def _model_s(self, step: Step) -> float:
         return sum(self._variant_s(step, step.experiment.variant(name)) for name in step.variants)

@@ -215,8 +215,7 @@ def explore(
     if predict and not (found.predicts or found.cost):
         hint = f"{found.name!r} tells neither what to predict nor what it costs."
         raise ArgumentError("explore", "predict", predict, "False", hint)
-    scene = Scene(found, chosen, at, lines, view, predict)
-    return Explorer(scene, names, unlock, at, lines)
+    return Explorer(Scene(found, chosen, at, lines, view, predict), names, unlock, at, lines)
 
 
 def sources_here(current: Source, scene: Scene) -> list[tuple[str, str]]:

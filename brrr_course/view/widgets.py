@@ -76,9 +76,7 @@ class Panel:
     def _follow(self, name: str, change: Any) -> None:
         one, lead, axis = self.sliders[name], change["owner"], self.experiment.axis(name)
         here, there = ([value for _, value in each.options] for each in (one, lead))
-        if (
-            axis.nearest(one.value, there) != lead.value
-        ):  # else the other follows this one, and stands as near as it can
+        if axis.nearest(one.value, there) != lead.value:  # else it follows this one, and stands as near as it can
             one.value = axis.nearest(lead.value, here)
 
     def _build(self, *parts: Any) -> None:

@@ -160,11 +160,8 @@ def did(label: str, relation: str) -> str:
 def _where(scene: Scene) -> str:
     """The place along x, as a sentence begins that does not compare two of them."""
     x = scene.view.x
-    if (
-        scene.view.form != "lines"
-        or isinstance(scene.point[x], str)
-        or any(x in each.over for each in scene.view.versus)
-    ):
+    compares = any(x in each.over for each in scene.view.versus)
+    if compares or scene.view.form != "lines" or isinstance(scene.point[x], str):
         return ""
     return f"{spot(scene.x_axis, scene.point[x])}, "
 
@@ -397,8 +394,7 @@ _MARK = "above the limit"  # in a cell; the caption says what it means
 
 def table_of(scene: Scene) -> str:
     """What the figure shows as an HTML table."""
-    made = {"lines": _line_table, "ladder": _ladder_table, "stack": _stack_table}[scene.view.form]
-    header, rows = made(scene)
+    header, rows = {"lines": _line_table, "ladder": _ladder_table, "stack": _stack_table}[scene.view.form](scene)
     caption = f"{scene.y_label}: median (95 % interval). {scene.source_said}"
     if scene.view.form != "lines":
         caption = f"{place(scene)}. {caption}"

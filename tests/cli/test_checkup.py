@@ -87,7 +87,7 @@ def machine(monkeypatch: pytest.MonkeyPatch) -> Machine:
     monkeypatch.setattr(clocks, "driver_version", lambda: None)
     monkeypatch.setattr(inventory.shutil, "which", lambda name: f"/bin/{name}" if name in here.programs else None)
     monkeypatch.setattr(inventory.importlib.util, "find_spec", lambda name: name if name in here.packages else None)
-    monkeypatch.setattr(inventory.sys, "platform", "linux")
+    monkeypatch.setattr(sys, "platform", "linux")
     monkeypatch.setattr(inventory.platform, "release", lambda: "6.1")
     monkeypatch.setattr(inventory.device, "this_device", lambda kind: h200())
     return here

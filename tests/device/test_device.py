@@ -351,7 +351,7 @@ class FakeNvml:
     def nvmlSystemGetDriverVersion(self) -> bytes:
         return b"580.65.06"
 
-    def nvmlDeviceGetCurrentClocksThrottleReasons(self, handle: str) -> int:
+    def nvmlDeviceGetCurrentClocksEventReasons(self, handle: str) -> int:
         return 0x4 | 0x40
 
 

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable, Iterator
-from contextlib import nullcontext, suppress
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,6 @@ import brrr
 import brrr_course
 from brrr.core.errors import BrrrError
 from brrr.core.measurement import Point
-from brrr.gpu import precision
 from brrr.gpu.precision import float32_products, float32_recurrence, in_full_precision
 from brrr.networks import Weights, best
 from brrr.networks.network import Network
@@ -123,33 +122,6 @@ def test_inside_cudnn_takes_no_tf32_for_recurrent_layers(setting: str) -> None:
         assert read("cuda", "rnn") == "tf32" and B.cudnn.allow_tf32 is True
     x = torch.randn(3, 2, 4)
     assert rung("cudnn", torch.nn.LSTM(4, 4), x)().shape == x.shape
-
-
-@pytest.fixture
-def before_2_9() -> Iterator[None]:
-    """torch's settings as they were before 2.9."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(precision, "_getter", lambda: None)
-        yield
-    _as_fresh()
-
-
-@pytest.mark.parametrize("way", ["nothing", "highest", "high", "medium", "allow", "allow-not"])
-def test_the_older_interface_alone(way: str, before_2_9: None) -> None:
-    _start()
-    WAYS[way]()
-    before = older()
-    for tf32 in (True, False):
-        with float32_products(tf32), float32_products(not tf32), float32_products(tf32):
-            assert older()[:2] == ["high" if tf32 else "highest", tf32]
-        assert older() == before
-
-
-def test_recurrent_layers_by_the_older_interface_alone(before_2_9: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(B.cudnn, "flags", lambda **given: nullcontext(seen.update(given)))
-    seen: dict[str, bool] = {}
-    with float32_recurrence():
-        assert seen == {"enabled": True, "allow_tf32": False}
 
 
 def test_products_and_networks(setting: str) -> None:

@@ -151,8 +151,7 @@ def aligned(tensor: Tensor) -> Tensor:
 
 def grown(matrix: Tensor, gates: int, more: int) -> Tensor:
     """Rows (gates * hidden, ..) with `more` of zeros behind each gate's."""
-    apart = matrix.unflatten(0, (gates, -1))
-    return torch.nn.functional.pad(apart, (0, 0, 0, more)).flatten(0, 1)
+    return torch.nn.functional.pad(matrix.unflatten(0, (gates, -1)), (0, 0, 0, more)).flatten(0, 1)
 
 
 class Recurrence(torch.autograd.Function):
@@ -247,12 +246,7 @@ def checked_state(
     shape = (module.num_layers, *((batch,) if batched else ()), module.hidden_size)
     made: list[Tensor | None] = []
     for name, each in zip("hc", pair, strict=False):
-        if (
-            not isinstance(each, torch.Tensor)
-            or each.shape != shape
-            or each.dtype != x.dtype
-            or each.device != x.device
-        ):
+        if not isinstance(each, torch.Tensor) or (each.shape, each.dtype, each.device) != (shape, x.dtype, x.device):
             told = f"{each.dtype} {tuple(each.shape)} on {each.device}" if isinstance(each, torch.Tensor) else each
             raise ArgumentError(CALL, f"state, {name}", told, f"{x.dtype} {shape} on {x.device}")
         made.append(each if batched else each.unsqueeze(1))

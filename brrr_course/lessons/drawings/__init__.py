@@ -177,8 +177,7 @@ class Drawing(Shown):
     def set(self, **values: Value) -> Drawing:
         """Move sliders, each to the value nearest to the one given."""
         for name, value in values.items():
-            dial = self._dial(name)
-            self.settings[name] = dial.nearest(value)
+            self.settings[name] = self._dial(name).nearest(value)
             if name in self.sliders:
                 self.sliders[name].value = self.settings[name]
         return self
