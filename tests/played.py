@@ -30,6 +30,7 @@ FAULTS = {
     "failing": "what waits raises",
     "no memory": "free memory is not told",
     "no streams": "there are none",
+    "no float64": "it has no such numbers, as Apple's",
 }
 """What is known of devices in the field; played where `DEVICE.faults` names it, or PLAYED_FAULTS, by commas."""
 
@@ -186,6 +187,8 @@ def fits(size_bytes: int) -> None:
 
 def own(tensor: torch.Tensor) -> torch.Tensor:
     """A tensor that an operator has made on the CPU, as the device's."""
+    if tensor.dtype == torch.float64:
+        DEVICE.refuse("no float64", TypeError)
     size_bytes = tensor.untyped_storage().nbytes()
     fits(size_bytes)
     made = seen_by(OWN_MEMORY, tensor)

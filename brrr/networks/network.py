@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from brrr.core.errors import ArgumentError, DeviceMemoryError, whole
 from brrr.counting.cost import Cost, Form, Matmul, OperatorCost
 from brrr.kernels.checks import check_shape, check_tensors
+from brrr.roofline.calibrate.part import double
 from brrr.roofline.device_model import Where, model_of
 from brrr.roofline.peaks import short
 
@@ -216,10 +217,10 @@ class Weights:
         return self.x.device
 
     def reference(self) -> torch.Tensor:
-        """The result for `x` in float64, on the same device."""
-        y = self.x.double()
+        """The result for `x` in float64, on the same device, or on the CPU where that has no such numbers."""
+        y = double(self.x)
         for w, b in zip(self.weights, self.biases, strict=True):
-            y = (y @ w.double().t() + b.double()).relu_()
+            y = (y @ double(w).t() + double(b)).relu_()
         return y
 
     def error(self, found: torch.Tensor, expected: torch.Tensor | None = None) -> float:
@@ -228,9 +229,9 @@ class Weights:
         expected: the reference, if you have it.
         """
         wanted = self.reference() if expected is None else expected
-        if found.shape != wanted.shape or found.device != wanted.device:
+        if found.shape != wanted.shape or found.device != self.x.device:
             return math.nan
-        size, away = float(wanted.norm()), float((found.detach().double() - wanted).norm())
+        size, away = float(wanted.norm()), float((double(found.detach()) - wanted).norm())
         return away / size if size else (0.0 if away == 0 else math.nan if math.isnan(away) else math.inf)
 
     @property

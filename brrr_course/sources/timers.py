@@ -97,6 +97,15 @@ class Ready(NamedTuple):
 def _prepare(
     experiment: Experiment, variant: Variant, point: Point, planned: Callable[..., Plan], opened: dict[str, Workload]
 ) -> Timed | Ready:
+    from brrr_course.sources.wide import exact_on
+
+    with exact_on(variant.processor):
+        return _checked(experiment, variant, point, planned, opened)
+
+
+def _checked(
+    experiment: Experiment, variant: Variant, point: Point, planned: Callable[..., Plan], opened: dict[str, Workload]
+) -> Timed | Ready:
     workload, named = _opened(experiment, variant, point, opened), experiment.names_kernels
     plan = planned(
         workload.run,

@@ -6,6 +6,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
+import torch
 
 from brrr.core.errors import ArgumentError, BrrrError, UnavailableError
 from brrr.gpu import ROCM
@@ -15,6 +16,7 @@ from brrr_course.nouns.experiment import HAVE
 from brrr_course.sources import record, source, source_for
 from brrr_course.sources.live import Live
 from brrr_course.sources.recorded import Recorded
+from brrr_course.sources.timers import measure_variant
 from brrr_course.view.explorer import sources_here
 from tests.on_played import there
 
@@ -85,6 +87,23 @@ def test_it_is_recorded_under_its_own_name_and_claims_read_it() -> None:
         found = Recorded("played", folder)
         assert found.kind == "played" and found.measure(experiment("matmul"), "gpu", {"size": 8}).period_s
         assert "Played accelerator" in str(claims("matmul", found).badge)
+
+
+@there
+@pytest.mark.parametrize(("name", "variant", "point"), [
+    ("unary", "gelu", {"elements": 64}), ("fusion", "softmax-eager", {"elements": 2**18, "dtype": "float32"}),
+    ("mlp", "module", {"layers": 1, "batch": 1, "hidden": 64}), ("nested_sine", "gpu", {"elements": 4}),
+])  # fmt: skip
+def test_without_float64_results_are_checked_on_the_cpu(name: str, variant: str, point: dict[str, Any]) -> None:
+    from tests import played
+
+    described = experiment(name)
+    with played.as_new(faults={"no float64"}):
+        with pytest.raises(TypeError, match="no such numbers"):
+            torch.ones(1, device="played").double()
+        at = {axis.name: point.get(axis.name, axis.values[0]) for axis in described.axes}
+        found = measure_variant(described, variant, at, budget_s=0.02)
+    assert 0 < found.error < 1e-5 and "Played" in found.measurement.device
 
 
 NO_DEVICE = "toaster"
