@@ -1,5 +1,6 @@
 """How a module's chains of layers are run: plans, weights made ready, launches kept; and as one operator of torch.
 
+>>> from brrr.strassen.layers import Layer
 >>> runners = Runners(Limits(level=1, form="strassen", inner="sgemm"))
 >>> runners(0, (Layer(torch.ones(2, 3)),), torch.ones(1, 3))
 tensor([[3., 3.]])
