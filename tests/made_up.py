@@ -38,7 +38,8 @@ def made_up(experiment: Experiment, variant: str, point: Mapping[str, Value], sl
         return Timed(m, cost, ERROR)
     if device == "cpu-queue":
         latency = 30e-6 + cost.flop / 0.05e12
-        m = Measurement(host_s=estimate(20e-6), period_s=estimate(latency), latency_s=estimate(latency * slower))
+        worked, issued = estimate(latency - 10e-6), estimate(20e-6)
+        m = Measurement(issued, worked, period_s=estimate(latency), latency_s=estimate(latency * slower))
         return Timed(m, cost, ERROR)
     kernel = (2e-6 + cost.flop / 50e12) * slower
     sending = cost.bytes / 9e9 + 20e-6 if variant != "gpu" else 0.0

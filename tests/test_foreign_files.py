@@ -186,7 +186,7 @@ COMMANDS = {
     ),
 }
 """Every command that writes, of those in COMMANDS of both packages; `dev.py` has its own test (tests/test_setup.py)."""
-READ_ONLY = {"doctor", "time", "claims"}
+READ_ONLY = {"doctor", "time", "claims", "compare"}
 
 
 @pytest.fixture
