@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 from brrr.core.errors import ArgumentError, DeviceMemoryError, whole
 from brrr.counting.cost import Cost, Form, Matmul, OperatorCost
 from brrr.kernels.checks import check_shape, check_tensors
-from brrr.roofline.calibrate.part import double
 from brrr.roofline.device_model import Where, model_of
 from brrr.roofline.peaks import short
 
@@ -218,6 +217,8 @@ class Weights:
 
     def reference(self) -> torch.Tensor:
         """The result for `x` in float64, on the same device, or on the CPU where that has no such numbers."""
+        from brrr.roofline.calibrate.part import double
+
         y = double(self.x)
         for w, b in zip(self.weights, self.biases, strict=True):
             y = (y @ double(w).t() + double(b)).relu_()
@@ -228,6 +229,8 @@ class Weights:
 
         expected: the reference, if you have it.
         """
+        from brrr.roofline.calibrate.part import double
+
         wanted = self.reference() if expected is None else expected
         if found.shape != wanted.shape or found.device != self.x.device:
             return math.nan
