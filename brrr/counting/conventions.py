@@ -23,7 +23,7 @@
 | cumsum, cumprod | n - 1 per row |
 | nll_loss 1, mse_loss 2 per element; their mean n, their sum n - 1 more | by formula |
 | smooth L1, Huber, binary cross-entropy 8, soft margin 4 per element; then as above | by formula |
-| distances of rows of n (cdist, pdist): 3n, where the power is none of 0, 1, 2 and infinity 4n | per pair |
+| distances of rows (cdist, pdist): 3n, 4n for powers but 0, 1, 2, inf; a product where torch runs one | per pair |
 | max pooling window - 1, average pooling window | per output |
 | linear, bilinear, trilinear, bicubic interpolation 3, 9, 21, 35; a grid's samples the same | per output |
 | scatter_add, index_add, the backward of embedding, of padding and of nearest neighbours | 1 per element added |

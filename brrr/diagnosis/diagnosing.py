@@ -127,7 +127,7 @@ def diagnose(
     run = live.run(step, (fn, args, kwargs), where, budget_s)
     model = model_for(peaks) if peaks is not None else model_here(where)
     found = of_run(run, model, is_gpu(where))
-    if not is_cuda(where):
+    if is_gpu(where) and not is_cuda(where):
         found = replace(found, remedies=tuple(each for each in found.remedies if each.name not in OF_CUDA))
     if not any(each.sort == "operator" for each in run.trace.events):
         raise ArgumentError("diagnose", "fn", fn, "a function that calls torch: no operator ran in it")

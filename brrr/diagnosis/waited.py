@@ -10,6 +10,7 @@ from torch.profiler import record_function
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from brrr.gpu import synchronize, tensors_on
+from brrr.roofline.calibrate.cpu import HIDDEN
 from brrr.timing import measure
 from brrr.tracing.events import Event
 from brrr.tracing.kineto import LOOP
@@ -19,8 +20,6 @@ from brrr.tracing.trace_file import Trace
 WAITED, TINY = "brrr_waited", 30
 MODE = "PythonDispatchMode"
 """What the profiler records of the waiting itself."""
-HIDDEN = 1.5
-"""In a loop of it an operator's issuing is hidden behind its work where that takes so many times as long."""
 
 
 class _Waiting(TorchDispatchMode):

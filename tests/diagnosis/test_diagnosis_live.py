@@ -6,6 +6,7 @@ import json
 import random
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from io import StringIO
 from typing import Any
 
@@ -15,8 +16,9 @@ from torch import nn
 
 import brrr
 from brrr.core.errors import ArgumentError, UnavailableError
-from brrr.diagnosis import live
+from brrr.diagnosis import diagnosing, live
 from brrr.diagnosis.diagnosing import without_profiler
+from brrr.diagnosis.remedies import Remedy
 from brrr.diagnosis.split import Split
 
 quick = functools.partial(brrr.diagnose, device="cpu", budget_s=0.02)
@@ -340,3 +342,9 @@ def test_a_step_is_diagnosed_where_it_works(
     monkeypatch.setattr(live, "processor_for", lambda *_: "cuda")
     monkeypatch.setattr(live, "_made_on_gpu", lambda: made[0])
     assert live.device_of(step, (x,) if tensors else ()) == where
+
+
+def test_a_cpu_keeps_the_remedies_that_of_gpus_only_cuda_has(monkeypatch: pytest.MonkeyPatch) -> None:
+    real, strassen = diagnosing.of_run, Remedy("strassen", 1.5, "its products are large")
+    monkeypatch.setattr(diagnosing, "of_run", lambda *given: replace(real(*given), remedies=(strassen,)))
+    assert brrr.diagnose(lambda: torch.ones(8).relu(), device="cpu", budget_s=0.02).remedies == (strassen,)

@@ -101,7 +101,8 @@ def products(found: Findings, kind: str = "cpu") -> None:
     dtypes = ("fp32", "bf16", "fp16", "fp64") if is_gpu(kind) else ("fp32", "fp64", "bf16")
     share_s = (0.4 if is_gpu(kind) else 0.15) * found.left_s / len(dtypes)
     sizes = (256, 512) if found.quick else (256, 512, 1024, 2048, 4096)
-    by, timed = f"torch.matmul, {_threads(kind).get('threads', 0)} threads", partial(loop_estimate, kind=kind)
+    by = "torch.matmul" if is_gpu(kind) else f"torch.matmul, {torch.get_num_threads()} threads"
+    timed = partial(loop_estimate, kind=kind)
     for dtype in dtypes:
         try:
             measure_products(dtype, sizes, tensors_on(kind), timed, found, share_s=share_s, by=by)
