@@ -43,6 +43,7 @@ def bandwidth(found: Findings, kind: str = "cpu") -> None:
                 if place >= rate.value * issued_s:
                     best[place] = better(best.get(place), rate)
         if not best:
+            found.note(f"{name}: not measured: no working set keeps the device busy for longer than issuing takes")
             continue
         if max(best) < sizes[-1] / 2:
             found.note(f"{name}: working sets above {int(max(best))} B left out, for lack of time")
