@@ -98,6 +98,7 @@ _LADDER: tuple[tuple[Any, ...], ...] = (
     ("script", "TorchScript", _BOTH, f"{_TORCH}:script"),
     ("compile", "torch.compile", _BOTH, f"{_TORCH}:compiled", False, True),
     ("max-autotune", "torch.compile, max-autotune", _GPU, f"{_TORCH}:max_autotune", False, True),
+    ("reduce-overhead", "torch.compile, reduce-overhead", _GPU, f"{_TORCH}:reduce_overhead", False, True),
     ("graph", "CUDA Graph", _GPU, f"{_TORCH}:inference", True),
     ("pycuda", "PyCUDA: cuBLAS, bias, ReLU", _GPU, f"{_LAUNCHED}:pycuda"),
     ("pycuda-fused", "PyCUDA: cuBLAS, bias + ReLU", _GPU, f"{_LAUNCHED}:pycuda_fused"),

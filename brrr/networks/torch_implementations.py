@@ -92,6 +92,11 @@ def max_autotune(weights: Weights) -> Run:
     return compiled(weights, "max-autotune")
 
 
+def reduce_overhead(weights: Weights) -> Run:
+    """torch.compile in CUDA Graphs of its own."""
+    return compiled(weights, "reduce-overhead")
+
+
 def epilogue(weights: Weights) -> Run:
     """A call a layer, from one of two buffers to the other: cuBLASLt adds the bias and takes ReLU in the product.
 

@@ -33,18 +33,18 @@ def sizes(point: Point) -> tuple[int, int, int]:
     return int(point["layers"]), int(point["batch"]), int(point["hidden"])
 
 
-def network_of(point: Point) -> Network:
-    """The network at a point.
+def network_of(point: Point, kind: str = "") -> Network:
+    """The network at a point; of a kind of KINDS, else in float32.
 
-    >>> print(network_of({"layers": 8, "batch": 16, "hidden": 512}))
-    8 layers of 512, batch 16, float32
+    >>> print(network_of({"layers": 8, "batch": 16, "hidden": 512}, "tf32"))
+    8 layers of 512, batch 16, TF32
     """
-    return Network(*sizes(point))
+    return Network(*sizes(point), **KINDS.get(kind, {}))
 
 
 def cost(variant: Variant, point: Point) -> Cost:
     """FLOP and bytes of a call, the same for every way; with gradients each product counts three times."""
-    network = network_of(point)
+    network = network_of(point, variant.operation)
     if not variant.implementation.endswith("training"):
         return network.cost
     rows = network.itemsize * network.batch * network.hidden
@@ -66,8 +66,8 @@ EAGER = ("module", "functional", "inference", "script")
 HOW: dict[str, How] = {
     **dict.fromkeys(EAGER, "eager"),
     **dict.fromkeys(("compile", "triton"), "compiled"),
-    **dict.fromkeys(("max-autotune", "graph", "pycuda-graph", "epilogue-graph", "triton-graph"), "graph"),
-    "megakernel-graph": "graph",
+    **dict.fromkeys(("max-autotune", "reduce-overhead", "graph", "pycuda-graph", "epilogue-graph"), "graph"),
+    **dict.fromkeys(("triton-graph", "megakernel-graph"), "graph"),
 }  # fmt: skip
 PYTHON = {"module": (10, 32), "inference": (22, 32), "functional": (2, 2)}
 """Lines of Python that a call runs, and that each layer adds, as `brrr.cost` counts them; TorchScript has none."""
@@ -75,7 +75,7 @@ PYTHON = {"module": (10, 32), "inference": (22, 32), "functional": (2, 2)}
 
 def predicted(variant: Variant, point: Point) -> PredictedRun | None:
     """The operators or kernels of a way; None for a way that no model of the predictor stands for."""
-    way, network = variant.implementation, network_of(point)
+    way, network = variant.implementation, network_of(point, variant.operation)
     if way not in HOW:
         return None
     return PredictedRun(_cost(way, network), HOW[way], network.dtype)
@@ -128,6 +128,12 @@ TUNED = ((1, 2, 128), (1, 128, 4096))
 COMPILE_S, TUNE_S, CHOOSE_S = 6.0, 30.0, 1.0
 """About what torch.compile takes at a point, in seconds, without and with trying out; and best() to choose."""
 
+KINDS: dict[str, dict[str, Any]] = {"tf32": {"tf32": True}, "bf16": {"dtype": "bfloat16"}}
+"""In which else PyTorch's ways and `best` are measured, at the points of OTHERWISE."""
+
+OTHERWISE = ((8, 16, 256), (8, 16, 1024))
+OF_KINDS = ("module", "graph", "compile", "reduce-overhead", "max-autotune", "best")
+
 STRASSEN = ("strassen", "strassen-accurate", "strassen-one")
 """`StrassenMLP`: chosen among float32 products, among all as accurate, and one level in every layer, as the source."""
 
@@ -150,6 +156,7 @@ CPU_COMPILED = ((8, 16, 128), (8, 16, 512))
 LABELS = {
     "module": "nn.Sequential", "functional": "functions, no modules", "inference": "inference_mode",
     "script": "TorchScript", "compile": "torch.compile", "max-autotune": "torch.compile, max-autotune",
+    "reduce-overhead": "torch.compile, reduce-overhead",
     "graph": "CUDA Graph of nn.Sequential", "pycuda": "PyCUDA, three kernels a layer",
     "pycuda-fused": "PyCUDA, two kernels a layer", "pycuda-graph": "PyCUDA, two kernels a layer, CUDA Graph",
     "epilogue": "bias and ReLU in cuBLASLt's product",
@@ -173,6 +180,8 @@ def supports(variant: Variant, point: Point) -> bool:
     way, here = variant.implementation, (layers, batch, hidden)
     if not variant.on_gpu:
         return here in CPU_COMPILED if way == "compile" else _on_cpu(layers, batch, hidden)
+    if variant.operation or way == "reduce-overhead":
+        return here in OTHERWISE and (way != "max-autotune" or here == OTHERWISE[0])
     if (batch, hidden) in LARGE:
         return way in LARGE_WAYS and layers == max(LAYERS)
     if way in TRAINING:
@@ -202,9 +211,15 @@ def _on_cpu(layers: int, batch: int, hidden: int) -> bool:
     return weights <= CPU_WEIGHTS and 2 * batch * weights <= CPU_FLOP
 
 
-def _variant(way: str) -> Variant:
-    seconds = {"compile": COMPILE_S, "max-autotune": TUNE_S, "best": CHOOSE_S}.get(way, 0.0)
-    return Variant(way, LABELS[way], prepare_s=seconds, isolated=way == "max-autotune", shown=way in SHOWN)
+SECONDS = {"compile": COMPILE_S, "reduce-overhead": COMPILE_S, "max-autotune": TUNE_S, "best": CHOOSE_S}
+
+
+def _variant(way: str, kind: str = "") -> Variant:
+    name, label = (f"{way}-{kind}", f"{LABELS[way]}, {kind}") if kind else (way, LABELS[way])
+    return Variant(
+        name, label, prepare_s=SECONDS.get(way, 0.0), isolated=way == "max-autotune", implementation=way,
+        operation=kind, shown=not kind and way in SHOWN,
+    )  # fmt: skip
 
 
 ORDER = (
@@ -214,7 +229,8 @@ ORDER = (
 SHOWN = ("module", "graph", "pycuda", "pycuda-fused", "megakernel", "best")
 
 VARIANTS = (
-    *(_variant(way) for way in (*ORDER, *STRASSEN, *TRAINING)),
+    *(_variant(way) for way in (*ORDER, "reduce-overhead", *STRASSEN, *TRAINING)),
+    *(_variant(way, kind) for kind in KINDS for way in OF_KINDS),
     *(Variant(f"cpu-{way}", f"CPU, {LABELS[way]}", "cpu", implementation=way, shown=way not in ("inference", "best"))
       for way in CPU_WAYS),
     Variant("cpu-compile", f"CPU, {LABELS['compile']}", "cpu", prepare_s=COMPILE_S, implementation="compile",
@@ -290,7 +306,7 @@ class NetworkInputs(PointInputs):
 
 def workload(variant: Variant, point: Point) -> Workload:
     """The variant's way of running the point's network; UnavailableError, with the reason, where it has none here."""
-    way, network = variant.implementation, network_of(point)
+    way, network = variant.implementation, network_of(point, variant.operation)
     device = variant.processor
     must_fit(needed_bytes(network), device, f"{variant.label} of {network}")
     given = NetworkInputs.of(network, device)

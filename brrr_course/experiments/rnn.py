@@ -33,7 +33,7 @@ from brrr_course.nouns.source import Evidence
 
 SHORT, LONG, MAIN = 64, 256, 1024
 """Time steps between which the slope is taken; the hidden size at which most is measured."""
-CUDNN = ("cudnn", "cudnn-pad8", "cudnn-pad16", "cudnn-graph")
+CUDNN = ("cudnn", "cudnn-pad8", "cudnn-pad16", "cudnn-graph", "cudnn-pad16-graph")
 At = dict[str, Any]
 
 
@@ -114,6 +114,8 @@ def supports(variant: Variant, point: Point) -> bool:
             return usual and batch in LOOPED
         case "cudnn-graph" | "train-persistent" | "train-cudnn":
             return usual and batch in CHOSEN
+        case "cudnn-pad16-graph":
+            return usual and dtype != "float32" and batch in CHOSEN and batch % 16 != 0
         case _:
             return True
 
@@ -154,7 +156,8 @@ def cost(variant: Variant, point: Point) -> Cost:
 LABELS = {
     "persistent": "weights kept on the chip", "cudnn": "cuDNN",
     "cudnn-pad8": "cuDNN, batch padded to 8", "cudnn-pad16": "cuDNN, batch padded to 16",
-    "cudnn-graph": "cuDNN in a CUDA Graph", "graph": "a loop of products, CUDA Graph",
+    "cudnn-graph": "cuDNN in a CUDA Graph", "cudnn-pad16-graph": "cuDNN, batch padded to 16, in a CUDA Graph",
+    "graph": "a loop of products, CUDA Graph",
     "train-persistent": "training step, weights kept on the chip",
     "train-cudnn": "training step, cuDNN",
 }  # fmt: skip
@@ -343,10 +346,10 @@ def _padded(given: RecurrentInputs, whole: int) -> Run:
     return run
 
 
-def _cudnn_graph(given: RecurrentInputs) -> Run:
+def _cudnn_graph(given: RecurrentInputs, whole: int = 0) -> Run:
     from brrr.running.graphs import capture
 
-    return capture(_module(given)).replay
+    return capture(_padded(given, whole) if whole else _module(given)).replay
 
 
 def _loop_graph(given: RecurrentInputs) -> Run:
@@ -393,8 +396,8 @@ def _train_cudnn(given: RecurrentInputs) -> Run:
 MAKERS: dict[str, Callable[[RecurrentInputs], Run]] = {
     "persistent": persistent, "cudnn": _module, "cpu": _module,
     **{way: partial(_padded, whole=whole) for way, whole in PADDED.items()},
-    "cudnn-graph": _cudnn_graph, "graph": _loop_graph, "train-persistent": _train_persistent,
-    "train-cudnn": _train_cudnn,
+    "cudnn-graph": _cudnn_graph, "cudnn-pad16-graph": partial(_cudnn_graph, whole=16), "graph": _loop_graph,
+    "train-persistent": _train_persistent, "train-cudnn": _train_cudnn,
 }  # fmt: skip
 
 
