@@ -111,8 +111,7 @@ def is_out_of_memory(error: BaseException) -> bool:
     >>> is_out_of_memory(RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 8 bytes."))
     True
     """
-    said = f"{type(error).__name__}: {error}"
-    return isinstance(error, MemoryError) or any(each in said for each in ("OutOfMemory", "of memory", "allocate mem"))
+    return isinstance(error, MemoryError) or any(x in repr(error) for x in ("OutOfMemory", "of memory", "allocate mem"))
 
 
 class CaptureError(BrrrError, RuntimeError):

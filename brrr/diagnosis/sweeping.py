@@ -76,10 +76,9 @@ class Sweep(Carded):
             title += f", {regime} from {said(next(alike).sizes)}" * (len(self.axes) == 1)
         cells = [{**{name: str(size) for name, size in row.sizes.items()}, **row.cells()} for row in self.rows]
         heads = [head for head in (cells or [{}])[0] if any(each[head] for each in cells)]
-        flags = ", ".join(dict.fromkeys(flag for row in self.rows for flag in row.measurement.flags))
-        notes = dict.fromkeys(note for row in self.rows for note in row.notes)
-        lines = [[heads, *([each[head] for head in heads] for each in cells)], f"flags: {flags}" * bool(flags)]
-        return Card(f"{title}.", lines * bool(cells), caption=str(self.badge), more=[*notes])
+        notes = dict.fromkeys(each for row in self.rows for each in (*row.measurement.flags, *row.notes))
+        lines = [[heads, *([each[head] for head in heads] for each in cells)], *notes]
+        return Card(f"{title}.", lines if cells else (), caption=str(self.badge))
 
     def to_csv(self, path: str | Path | None = None) -> str:
         """A table for a spreadsheet, also written to a file: times in seconds, with the ends of their intervals."""
@@ -91,11 +90,11 @@ class Sweep(Carded):
 
     def to_frame(self) -> Any:
         """The same table as pandas has it; UnavailableError where that is not installed."""
-        try:
+        with suppress(ModuleNotFoundError):
             from pandas import DataFrame
-        except ModuleNotFoundError as error:
-            raise UnavailableError("Sweep.to_frame needs pandas, which is not installed: pip install pandas") from error
-        return DataFrame([row.columns() for row in self.rows])
+
+            return DataFrame([row.columns() for row in self.rows])
+        raise UnavailableError("Sweep.to_frame needs pandas, which is not installed: pip install pandas")
 
     @extras("Sweep.plot")
     def plot(self, what: Literal["time", "roofline"] = "time") -> Picture:
@@ -103,6 +102,8 @@ class Sweep(Carded):
 
         Dashed is the least time that the roof allows. MissingPeakError where nobody knows the roofs of the device.
         """
+        if what not in ("time", "roofline"):
+            raise ArgumentError("Sweep.plot", "what", what, "'time' or 'roofline'")
         if what == "time":
             return _over_an_axis(self)
         from brrr.drawing.roofline import roofline_plot
@@ -130,7 +131,7 @@ def _over_an_axis(found: Sweep) -> Picture:
         xs, times, roofs = zip(*line, strict=True)
         plots.draw_line(on, xs, [each.median for each in times], index, name)
         on.vlines(xs, [each.low for each in times], [each.high for each in times], plots.look(index)["color"])
-        plots.draw_guide(on, xs, roofs, 0, "the roof" * (not index))
+        plots.draw_guide(on, xs, roofs, 0, "the roof" * (index == len(lines) - 1))
     on.set(xscale="log" if numeric[axis] else "linear", yscale="log", xlabel=axis)
     ticks = plots.ticked(values, scale)
     on.set_xticks([places[each] for each in ticks], [plots.readable(each) for each in ticks])
@@ -202,8 +203,7 @@ def sweep(
         for at in (each for each in grid if each not in rows):
             where = dict(zip(axes, at, strict=True))
             if getattr(sys.stderr, "isatty", bool)() or type(sys.stderr).__module__ == "ipykernel.iostream":
-                told, end = f"\rsweep: {grid.index(at) + 1} of {len(grid)}, {said(where):<60}", "\n" * (at == grid[-1])
-                print(told, end=end, file=sys.stderr, flush=True)
+                print(f"sweep: {grid.index(at) + 1} of {len(grid)}, {said(where)}", file=sys.stderr, flush=True)
             args = {name: axes[name][label] for name, label in where.items()}
             try:
                 row = timed(make(**args) if given is sizes else make(*args.values()), **how)

@@ -14,7 +14,6 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from itertools import product
 from time import perf_counter
 from typing import Any
 
@@ -79,15 +78,15 @@ class Timed(Exported):
     def cells(self, digits: int = 3) -> dict[str, str]:
         """What the line says, as cells of a table by their heads, and the amounts; empty where that is not known."""
         time, of = self.time, self.columns()
-        ends = time and units.seconds_range(time.low, time.high, digits, time.median)
+        ends = units.seconds_range(time.low, time.high, digits, time.median) if time else ""
         said = f"{units.seconds(time.median, digits)} a call ({ends})" if time else ""
         told = {at: units.quantity(of[name], unit, digits) if of[name] else "" for at, (name, unit) in HEADS.items()}
         return {"time": said, **told, "roof": self._share(), "what limits it": self.regime}
 
     def columns(self) -> dict[str, Any]:
         """The same for other programs, by the names of columns: each time in seconds, with its interval."""
-        of = product(FIELDS, ("median", "low", "high", "n"))
-        times = {f"{name}_{part}": getattr(self.measurement.get(name), part, None) for name, part in of}
+        times = {f"{name}_{end}": getattr(self.measurement.get(name), end, None)
+                 for name in FIELDS for end in ("median", "low", "high", "n")}  # fmt: skip
         work = {name: getattr(self.cost, name, None) for name in ("flop", "eager_bytes")}
         return {**self.sizes, **times, **work, **self.rates, "regime": self.regime}
 
