@@ -232,7 +232,7 @@ def said(sizes: Mapping[str, Value]) -> str:
 def _labelled(values: Any) -> dict[Value, Any]:
     """The sizes of an axis by what stands for them in the table."""
     several = list(getattr(values, "tolist", lambda: values)()) if isinstance(values, Iterable) else []  # of numpy, too
-    found = {each if isinstance(each, Value) else getattr(each, "__name__", str(each)): each for each in several}
+    found = {x if type(x) in (int, float, str) else getattr(x, "__name__", str(x)): x for x in several}
     if not found or len(found) < len(several):
         raise ArgumentError("sweep", "sizes", values, "several that differ, or a dict of such by the keywords of make")
     return found

@@ -88,7 +88,7 @@ def test_it_goes_on_where_it_was_interrupted(
             raise stops.pop(n)
         return relu(n)
 
-    def again(sizes: Any = (1, 2, 3, 4, 5)) -> list[Any]:
+    def again(sizes: Any = (1, 2, 3, 4, 5), make: Any = make, file: Path = file) -> list[Any]:
         return [row.as_dict() for row in brrr.sweep(make, sizes, file=file, **QUICK).rows]
 
     assert [row["sizes"]["size"] for row in again()] == [1, 2, 3] and capsys.readouterr().err == ""
@@ -96,6 +96,8 @@ def test_it_goes_on_where_it_was_interrupted(
     whole = again()
     assert whole == again() and [row["sizes"]["size"] for row in whole] == [1, 2, 3, 4, 5]
     assert capsys.readouterr().err == "".join(f"sweep: {size} of 5, size={size}\n" for size in (2, 4, 5))
+    flags = {"on": [True, None]}, lambda on: relu(8), tmp_path / "flags.json"  # told as text
+    assert again(*flags) == again(*flags)
     for other in ((1, 2), {"rows": (1, 2, 3, 4, 5)}):
         with refused("file", str(file)):
             again(other)
