@@ -150,8 +150,8 @@ def _alternatives(kind: Any) -> tuple[Any, ...]:
 
 def _dataclass(kind: Any, content: Mapping[str, Any], place: str) -> Any:
     # What it computes itself is not read, and what `Exported.as_dict` leaves out need not be there.
-    needed = {each: each.repr or each.default is each.default_factory for each in dataclasses.fields(kind)}
-    fields = {each.name: each.init and (always or each.name in content) for each, always in needed.items()}
+    every = dataclasses.fields(kind)
+    fields = {x.name: x.init and (x.repr or x.default is x.default_factory or x.name in content) for x in every}
     for name, init in fields.items():
         if init and name not in content:
             raise ValueError(f"{_at(place, name)} is missing")

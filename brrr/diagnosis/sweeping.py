@@ -19,7 +19,6 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import date
 from itertools import groupby, product
-from math import nan
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -124,7 +123,7 @@ def _over_an_axis(found: Sweep) -> Picture:
     lines: dict[str, list[Any]] = {}
     for row in (each for each in found.rows if each.time):
         name = said({other: value for other, value in row.sizes.items() if other != axis}) or "measured"
-        lines.setdefault(name, []).append((places[row.sizes[axis]], row.time, row.roof_s or nan))
+        lines.setdefault(name, []).append((places[row.sizes[axis]], row.time, row.roof_s or float("nan")))
     figure = plots.figure()
     on = plots.axes(figure, left=0.14, top=0.94 - plots.LEGEND_ROW * plots.legend_rows([*lines, ""]) / plots.HEIGHT)
     for index, (name, line) in enumerate(lines.items()):
@@ -244,6 +243,6 @@ def _begun(new: Sweep, file: str | Path | None) -> Sweep:
         return new
     kept = read_json(Path(file), Sweep, FORMAT)
     if replace(kept, rows=(), badge=replace(kept.badge, date=new.badge.date)) != new:
-        expected, there = (f"{dict(each.axes)} on {each.badge}, {each.cache}" for each in (new, kept))
-        raise ArgumentError("sweep", "file", str(file), f"the file of a sweep over {expected}; it is of {there}")
+        of = f"It is of {dict(kept.axes)} on {kept.badge}, {kept.cache}"
+        raise ArgumentError("sweep", "file", str(file), "this sweep's file", of)
     return replace(kept, rows=tuple(each for each in kept.rows if each.time))

@@ -190,7 +190,7 @@ def timed(
         measurement = replace(measurement, notes=(*measurement.notes, *first_note(first_s, alone.median)))
     model = model_here(device or gpu_here() or "cpu")
     work, notes = _counted(fn)
-    prediction, roof_s, roof = None, None, list[str]()
+    prediction, roof_s, roof = None, None, tuple[str, ...]()
     if model is None:
         notes.append("nobody knows this device's peaks: brrr calibrate measures them")
     elif work is not None:
@@ -200,11 +200,9 @@ def timed(
         with suppress(BrrrError):  # the device has no figure for a type
             prediction = predict(work, device=model.peaks or model.hardware or model.device)
             roof_s = max(prediction.memory_s, prediction.compute_s)
-            if prediction.compute_s >= prediction.memory_s:
-                types = (each.name for each in prediction.basis if "matmul." in each.name)
-                roof = [each.removeprefix("matmul.") for each in types] or ["arithmetic"]
-    regime = _regime(measurement, prediction, notes)
-    return Timed(measurement, work, prediction, roof_s, regime, tuple(notes), tuple(roof))
+            types = [each.name.removeprefix("matmul.") for each in prediction.basis if "matmul." in each.name]
+            roof = tuple(types or ["arithmetic"]) if prediction.compute_s >= prediction.memory_s else ()
+    return Timed(measurement, work, prediction, roof_s, _regime(measurement, prediction, notes), tuple(notes), roof)
 
 
 def _counted(fn: Callable[[], Any]) -> tuple[Cost | None, list[str]]:
