@@ -33,7 +33,7 @@ from brrr_course.nouns.source import Evidence
 
 SHORT, LONG, MAIN = 64, 256, 1024
 """Time steps between which the slope is taken; the hidden size at which most is measured."""
-CUDNN = ("cudnn", "cudnn-pad8", "cudnn-pad16", "cudnn-graph", "cudnn-pad16-graph")
+CUDNN = ("cudnn", "cudnn-pad8", "cudnn-pad16", "cudnn-graph", "cudnn-pad8-graph", "cudnn-pad16-graph")
 At = dict[str, Any]
 
 
@@ -114,8 +114,8 @@ def supports(variant: Variant, point: Point) -> bool:
             return usual and batch in LOOPED
         case "cudnn-graph" | "persistent-graph" | "train-persistent" | "train-cudnn":
             return usual and batch in CHOSEN
-        case "cudnn-pad16-graph":
-            return usual and dtype != "float32" and batch in CHOSEN and batch % 16 != 0
+        case "cudnn-pad8-graph" | "cudnn-pad16-graph" as way:
+            return usual and dtype != "float32" and batch in CHOSEN and batch % PADDED[way.removesuffix("-graph")] != 0
         case _:
             return True
 
@@ -157,7 +157,8 @@ LABELS = {
     "persistent": "weights kept on the chip", "persistent-graph": "weights kept on the chip, CUDA Graph",
     "cudnn": "cuDNN",
     "cudnn-pad8": "cuDNN, batch padded to 8", "cudnn-pad16": "cuDNN, batch padded to 16",
-    "cudnn-graph": "cuDNN in a CUDA Graph", "cudnn-pad16-graph": "cuDNN, batch padded to 16, in a CUDA Graph",
+    "cudnn-graph": "cuDNN in a CUDA Graph", "cudnn-pad8-graph": "cuDNN, batch padded to 8, in a CUDA Graph",
+    "cudnn-pad16-graph": "cuDNN, batch padded to 16, in a CUDA Graph",
     "graph": "a loop of products, CUDA Graph",
     "train-persistent": "training step, weights kept on the chip",
     "train-cudnn": "training step, cuDNN",
@@ -403,7 +404,8 @@ def _train_cudnn(given: RecurrentInputs) -> Run:
 MAKERS: dict[str, Callable[[RecurrentInputs], Run]] = {
     "persistent": persistent, "persistent-graph": _persistent_graph, "cudnn": _module, "cpu": _module,
     **{way: partial(_padded, whole=whole) for way, whole in PADDED.items()},
-    "cudnn-graph": _cudnn_graph, "cudnn-pad16-graph": partial(_cudnn_graph, whole=16), "graph": _loop_graph,
+    **{f"{way}-graph": partial(_cudnn_graph, whole=whole) for way, whole in PADDED.items()},
+    "cudnn-graph": _cudnn_graph, "graph": _loop_graph,
     "train-persistent": _train_persistent, "train-cudnn": _train_cudnn,
 }  # fmt: skip
 

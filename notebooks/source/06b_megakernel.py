@@ -128,7 +128,7 @@ timeline("mlp", variants=["graph", "megakernel"], at={"layers": 8, "batch": 16, 
 # The dashed line is the least time by the datasheet: of reading the weights once, or of the arithmetic. Narrow layers
 # stay far above it: the GPU is [[under-filled]].
 #
-# **From which width does the one kernel no longer pay?** Up to batch 16 it beats every way of PyTorch at every width. With 32 or 64 rows it loses to *max-autotune* at hidden 4096, with 128 rows from 2048 on.
+# **From which width does the one kernel no longer pay?** In float32, up to batch 16, it beats every way of PyTorch at every width. With 32 or 64 rows it loses to *max-autotune* at hidden 4096, with 128 rows from 2048 on.
 # <!-- so mlp: at(layers=8); best = fastest(period('module'), period('graph'), period('compile'),
 # period('max-autotune'), needed=1); loses = period('megakernel') > best; count(loses) == 4; [loses[32, 4096], loses[64,
 # 4096], loses[128, 2048], loses[128, 4096]]; [period('max-autotune')[batch, 4096] <= best[batch, 4096] for batch in
@@ -212,7 +212,8 @@ claims("06b")
 # %% [markdown] tags=["remember"]
 # ## Remember
 #
-# > **Rule.** Up to batch 16, one kernel for eight layers beats every way of PyTorch at every recorded width on an H200.
+# > **Rule.** In true float32, in a loop, up to batch 16, one kernel for eight layers beats every way of PyTorch at every recorded width on
+# > an H200.
 # <!-- so mlp: at(layers=8, batch=most(16)); best = fastest(period('module'), period('graph'), period('compile'),
 # period('max-autotune'), period('functional'), period('script'), needed=1); best > 1.5 * period('megakernel'); count(period('megakernel')) == 24 -->
 #

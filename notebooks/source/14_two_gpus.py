@@ -225,7 +225,7 @@ claims("14")
 # %% [markdown] tags=["remember"]
 # ## Remember
 #
-# > **Rule.** Exchange at least 8 MiB per all-reduce: below, a call costs its fixed time, however few the bytes.
+# > **Rule.** Between two H200s, in a loop of Python's, exchange at least 8 MiB per all-reduce: below, the host sets the time, not the bytes.
 # <!-- so collective: period('all-reduce', nbytes=least(8388608)) < 1.1 * kernel('all-reduce', nbytes=least(8388608));
 # period('all-reduce', nbytes=4194304) > 1.1 * kernel('all-reduce', nbytes=4194304); max(period('all-reduce',
 # nbytes=most(4194304))) < 1.2 * period('all-reduce', nbytes=8) -->
