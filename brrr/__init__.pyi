@@ -19,6 +19,9 @@ from .diagnosis.diagnosing import diagnose as diagnose
 from .diagnosis.diagnosing import diagnose_trace as diagnose_trace
 from .diagnosis.magics import load_ipython_extension as load_ipython_extension
 from .diagnosis.report import Diagnosis as Diagnosis
+from .diagnosis.sweeping import Sweep as Sweep
+from .diagnosis.sweeping import sweep as sweep
+from .drawing.roofline import roofline_plot as roofline_plot
 from .gpu.datasheet import hardware as hardware
 from .kernels.elementwise.kernel import elementwise as elementwise
 from .kernels.elementwise.parse import LineError as LineError

@@ -523,6 +523,17 @@ def between(name: str, made: str, text: str) -> str:
     )
 
 
+def package() -> str:
+    """docs/package.md with a line for each public name, the first of its docstring."""
+    import brrr
+
+    rows = ["| name | what it is |", "| --- | --- |"]
+    for name in (each for each in brrr.__all__ if not each.startswith("_")):
+        said = (getattr(brrr, name).__doc__ or "").strip().partition("\n\n")[0]
+        rows.append(f"| `brrr.{name}` | {' '.join(said.split()).replace('``', '`')} |")
+    return between("names", "\n".join(rows), (DOCS / "package.md").read_text(encoding="utf-8"))
+
+
 def counted() -> str:
     """docs/claims.md with the count of the verdicts that the recordings show now: `brrr claims --count`."""
     from brrr_course.lessons import claims_table
@@ -642,6 +653,7 @@ DOCS = HERE.parent / "docs"
 PAGES = {
     DOCS / "cheatsheet.md": cheatsheet,
     DOCS / "glossary.md": glossary,
+    DOCS / "package.md": package,
     DOCS / "sentences.md": sentences,
     TEACHING: teaching,
     README: readme,

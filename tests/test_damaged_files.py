@@ -29,7 +29,7 @@ from brrr.core.errors import BrrrError
 from brrr.core.files import json_text
 from brrr.diagnosis.diagnosing import diagnose_trace
 from brrr.roofline import peaks
-from brrr.roofline.peak import Sweep
+from brrr.roofline.peak import SweptCalls
 from brrr_course.experiments import experiment
 from brrr_course.sources import samples, timeline_file
 from brrr_course.sources.folders import join
@@ -38,7 +38,7 @@ from brrr_course.sources.recording import Machine, Recording
 ROUNDS, LONGEST_S, MOST_BYTES = 60, 20.0, 1_500_000_000
 """A file takes milliseconds; the limits are those of a machine that others use too."""
 MATMUL = experiment("matmul")
-SWEEP = Sweep.of(("m", "n", "k", "batch", "layout", "dtype"), [(64, 64, 64, 1, "nn", "tf32")] * 50, [2e-6] * 50)
+SWEEP = SweptCalls.of(("m", "n", "k", "batch", "layout", "dtype"), [(64, 64, 64, 1, "nn", "tf32")] * 50, [2e-6] * 50)
 ODD: list[Any] = [
     None, True, -1, 10**400, 1e308, 0, "", "x" * 10_000, "\ud800", "\x1b[2J", [], {}, [[]], {"a": {"a": 1}}, 2**63, 0.5,
     "../../etc/passwd", "NaN", [1] * 10_000,

@@ -25,7 +25,7 @@ from brrr.__main__ import main
 from brrr.cli import calibrate, diagnose
 from brrr.core.errors import BrrrError
 from brrr.diagnosis.report import BEGIN
-from brrr.roofline.peak import Sweep
+from brrr.roofline.peak import SweptCalls
 from brrr_course.classroom import serving
 from brrr_course.classroom.store import ClassStore
 from brrr_course.cli import lab, new_lesson
@@ -213,7 +213,7 @@ def played(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, own_environment: Non
     def lessons(name: str) -> Path:
         return next(tmp_path.glob("*/lessons")) if name == "notebooks" else ROOT / name
 
-    peaks = replace(peaks_made_up.gpu_peaks(), sweeps={"some": Sweep.of(("m",), [(64,)], [2e-6])})
+    peaks = replace(peaks_made_up.gpu_peaks(), sweeps={"some": SweptCalls.of(("m",), [(64,)], [2e-6])})
     found = SimpleNamespace(details=lambda: "said", to_html=lambda: f"{BEGIN}page")
     for where, name, value in (
         (site, "ProcessPoolExecutor", Pool), (site, "lesson_page", page), (site, "share", lessons),

@@ -17,8 +17,9 @@ from brrr_course.sources import source
 
 README = PACKAGE.parent / "README.md"
 CLAIMS = PACKAGE.parent / "docs" / "claims.md"
-TEXT = "".join(page.read_text("utf-8") for page in (README, PACKAGE.parent / "docs" / "package.md"))
-BLOCKS = re.findall(r"```python\n(.*?)```", TEXT, re.DOTALL)
+FENCED = re.compile(r"```python\n(.*?)```", re.DOTALL)
+RUNS, _, REST = (PACKAGE.parent / "docs" / "package.md").read_text("utf-8").partition("**Needs an NVIDIA GPU**")
+BLOCKS = FENCED.findall(README.read_text("utf-8") + REST)
 ELSEWHERE = (
     "measure", "trace", "scaling_test", "capture", "Pipeline", "find_transition", "calibrate", "print(m",
     "PersistentRNN", "print(t", "diagnose", "print(found",
@@ -47,7 +48,7 @@ def given() -> dict[str, Any]:
 def test_every_name_of_the_package_exists() -> None:
     used = {
         node.attr
-        for block in BLOCKS
+        for block in [*BLOCKS, *FENCED.findall(RUNS)]
         for node in ast.walk(ast.parse(block))
         if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "brrr"
     }
@@ -62,6 +63,21 @@ def test_a_line_runs(line: str, capsys: pytest.CaptureFixture[str]) -> None:
     imports = [each for each in statements() if each.startswith("from")]
     exec("\n".join([*imports, line]), given())
     assert bool(capsys.readouterr().out) == line.startswith("print")
+
+
+def test_the_page_of_the_package_runs_as_it_stands(capsys: pytest.CaptureFixture[str]) -> None:
+    """What needs no GPU, block after block, as somebody types it."""
+    names: dict[str, Any] = {}
+    for block in FENCED.findall(RUNS):
+        exec(block, names)
+    told = capsys.readouterr().out
+    assert all(each in told for each in ("TransformerEncoderLayer", "NVIDIA GeForce RTX 4090", "relu", "PREDICTED"))
+
+
+def test_a_task_of_that_page_takes_five_lines_at_most() -> None:
+    tasks = re.split(r"\n### \d\. ", RUNS.partition("\n## What a time")[0])[1:]
+    lines = [re.findall(r"```(?:python|bash)\n(.*?)```", task, re.DOTALL)[0].split("\n") for task in tasks]
+    assert [sum(map(bool, each)) <= 5 for each in lines] == [True] * 5
 
 
 def test_the_count_of_claims_is_current(capsys: pytest.CaptureFixture[str]) -> None:

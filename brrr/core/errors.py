@@ -23,7 +23,7 @@ class BrrrError(Exception):
 
     def _render_traceback_(self) -> list[str]:
         """What a notebook shows: the message says all, and the lines above it would be ours."""
-        return [f"{type(self).__name__}: {self}"]
+        return [f"{type(self).__name__}: {self}", *getattr(self, "__notes__", ())]
 
 
 class ArgumentError(BrrrError, ValueError):
@@ -103,6 +103,15 @@ class DeviceMemoryError(BrrrError, MemoryError):
 
     The message gives both in bytes. It is a MemoryError, too.
     """
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Whether memory ran out: ours, Python's, or one of torch's errors, some of which say it in words only.
+
+    >>> is_out_of_memory(RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 8 bytes."))
+    True
+    """
+    return isinstance(error, MemoryError) or any(x in repr(error) for x in ("OutOfMemory", "of memory", "allocate mem"))
 
 
 class CaptureError(BrrrError, RuntimeError):

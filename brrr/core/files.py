@@ -149,7 +149,9 @@ def _alternatives(kind: Any) -> tuple[Any, ...]:
 
 
 def _dataclass(kind: Any, content: Mapping[str, Any], place: str) -> Any:
-    fields = {field.name: field.init for field in dataclasses.fields(kind)}  # what it computes itself is not read
+    # What it computes itself is not read, and what `Exported.as_dict` leaves out need not be there.
+    every = dataclasses.fields(kind)
+    fields = {x.name: x.init and (x.repr or x.default is x.default_factory or x.name in content) for x in every}
     for name, init in fields.items():
         if init and name not in content:
             raise ValueError(f"{_at(place, name)} is missing")
@@ -159,7 +161,7 @@ def _dataclass(kind: Any, content: Mapping[str, Any], place: str) -> Any:
         as_it_is = hint is type(value) and hint in (str, int)  # most are: no place is named where nothing is wrong
         given[name] = value if as_it_is else typed(hint, value, _at(place, name))
     for key in content:
-        if key not in fields:
+        if key not in fields and key not in getattr(kind, "_more", ()):
             raise ValueError(f"{_at(place, key)} is not a known key; known: {', '.join(fields)}")
     try:
         return kind(**given)

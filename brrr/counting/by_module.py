@@ -51,7 +51,7 @@ def by_module(
             sums.setdefault(".".join(parts[:depth]), [0.0] * 4)[place] += value
 
     for number, each in enumerate(operators):
-        for place, value in enumerate((each.flop or 0.0, each.bytes, *predicted_s[number : number + 1])):
+        for place, value in enumerate((each.counted_flop, each.bytes, *predicted_s[number : number + 1])):
             add(each.module, place, value)
     for module, seconds in (measured_s or {}).items():
         add(module, 3, seconds)

@@ -79,7 +79,8 @@ class OperatorCost:
     None where no formula is known. `shapes` are those of the tensors it takes, of those it makes where it takes none.
     `backward`: whether autograd called it for a gradient. `recent`: of how many of its bytes it is known how many bytes
     were touched since they were, in pairs; all others the work touches for the first time. None where that was not
-    counted. `module`: in which module it ran, "" for none. Two calls that differ in nothing else are equal.
+    counted. `module`: in which module it ran, "" for none. `counted`: its FLOP by convention, where `flop` became what
+    its special functions really do. Two calls that differ in nothing else are equal.
     """
 
     name: str
@@ -94,6 +95,12 @@ class OperatorCost:
     backward: bool = field(default=False, compare=False)
     recent: Recent = field(default=None, compare=False)
     module: str = field(default="", compare=False)
+    counted: float | None = field(default=None, compare=False)
+
+    @property
+    def counted_flop(self) -> float:
+        """Its FLOP as conventions count them; 0 where no formula is known."""
+        return (self.flop if self.counted is None else self.counted) or 0.0
 
     @property
     def bytes(self) -> float:

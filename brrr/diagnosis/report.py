@@ -15,7 +15,7 @@ from brrr.counting.cost import Cost
 from brrr.diagnosis.assess import Line, Regime, Shares
 from brrr.diagnosis.evidence import Remedy
 from brrr.diagnosis.interruptions import Interruption
-from brrr.roofline.prediction import GRAPH_GAIN
+from brrr.roofline.prediction import GRAPH_GAIN, OnRoofline
 from brrr.timing.sampler import BUSY
 
 if TYPE_CHECKING:
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from brrr.roofline.peaks import Peaks
     from brrr.tracing.timeline import Timeline
 
-SHOWN, POINTS = 12, 8
-"""Lines of a table, points of a roofline."""
+SHOWN = 12
+"""Lines of a table."""
 LEAST_WORK, LEFT = 0.01, 0.0005
 """Shares of a step: less work than the first is next to nothing, a rest of less than the second is not told."""
 FAR = "a busy machine, threads that wait for each other (try torch.set_num_threads(1)), or operators slow by themselves"
@@ -176,12 +176,15 @@ class Diagnosis(Carded):
         """Plot the slowest operators on the device's roofline; ArgumentError if its peaks are not known."""
         from brrr.drawing.roofline import roofline_plot
 
+        return roofline_plot(self)
+
+    def on_roofline(self) -> OnRoofline:
+        """What `roofline_plot` shows of it: its operators; ArgumentError if the device's peaks are not known."""
         if self.peaks is None:
             raise ArgumentError("Diagnosis.roofline", "device", self.device, "a device whose figures are known")
-        lines = [line for line in self.operators if line.flop and line.nbytes and line.time_s][:POINTS]
-        points = {line.name: (Cost(line.flop, line.nbytes), line.time_s) for line in lines}
-        dtypes = {line.products for line in lines if line.products}
-        return roofline_plot(points, self.peaks, dtypes=sorted(dtypes), badge=_badge(self))
+        points = {line.name: (Cost(line.flop, line.nbytes), line.time_s) for line in self.operators}
+        dtypes = {line.products for line in self.operators if line.products}
+        return points, self.peaks, sorted(dtypes), _badge(self)
 
     def to_html(self) -> str:
         """The diagnosis as one HTML page that loads nothing else."""

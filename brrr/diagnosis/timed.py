@@ -11,20 +11,24 @@ What `%brrr` and `brrr time` print.
 import ast
 import linecache
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from time import perf_counter
 from typing import Any
 
 from brrr.core import units
 from brrr.core.cards import Exported
 from brrr.core.errors import BrrrError
-from brrr.core.measurement import Cache, Estimate, Measurement
+from brrr.core.measurement import FIELDS, Cache, Estimate, Measurement, Value
 from brrr.counting.cost import Cost
 from brrr.diagnosis.assess import HALF, model_here
 from brrr.roofline.prediction import GRAPH_GAIN, Prediction
 from brrr.timing.readings import first_note
+
+HEADS = {"kernels": ("kernel_s_median", "s"), "host": ("host_s_median", "s"), "FLOP": ("flop", "FLOP"),
+         "moved": ("eager_bytes", "B"), "FLOP/s": ("flop_per_s", "FLOP/s"), "B/s": ("bytes_per_s", "B/s")}  # fmt: skip
+"""Of a table's columns of numbers: the name of what they show, and its unit."""
 
 
 @dataclass(frozen=True)
@@ -33,7 +37,9 @@ class Timed(Exported):
 
     cost and prediction are None where torch's operators cannot be counted, roof_s where the device's figures are not
     known; `notes` say why. Bytes are those that the operators move one after another; `roof_s` are the least seconds
-    for them or for the FLOP, from the memory that holds them.
+    for them or for the FLOP, from the memory that holds them. Where the FLOP take longer, `roof` has the types of
+    products that they are computed in, or "arithmetic". `sizes` are those of a row of a `Sweep`; such a row has no
+    prediction, and where memory ran out no time: its regime says so.
     """
 
     measurement: Measurement
@@ -42,45 +48,55 @@ class Timed(Exported):
     roof_s: float | None
     regime: str
     notes: tuple[str, ...] = ()
+    roof: tuple[str, ...] = ()
+    sizes: Mapping[str, Value] = field(default_factory=dict)
+    _more = ("rates",)
 
     @property
-    def time(self) -> Estimate:
+    def time(self) -> Estimate | None:
         """Seconds of a call: in a loop, else alone, else of the device's part, as a cold cache leaves it."""
         m = self.measurement
-        found = m.period_s or m.latency_s or m.span_s or m.kernel_s or m.host_s
-        assert found is not None
-        return found
+        return m.period_s or m.latency_s or m.span_s or m.kernel_s or m.host_s
+
+    @property
+    def rates(self) -> dict[str, float | None]:
+        """FLOP and bytes a second, and the share of the roof; None for what is not known."""
+        work, time = self.cost, self.time
+        of = {"flop_per_s": work and work.flop, "bytes_per_s": work and work.eager_bytes, "roof_share": self.roof_s}
+        return {name: each / time.median if each and time and time.median > 0 else None for name, each in of.items()}
 
     def __repr__(self) -> str:
         return units.sayable(self.text())
 
     def text(self, digits: int = 3) -> str:
         """The line."""
-        time, m = self.time, self.measurement
-        ends = units.seconds_range(time.low, time.high, digits, time.median)
-        said = [f"{units.seconds(time.median, digits)} a call ({ends})"]
-        parts = [(m.kernel_s, "kernels"), (m.host_s, "host")]
-        said += [f"{name} {units.seconds(each.median, digits)}" for each, name in parts if each is not None]
-        rates = []
-        if self.cost is not None and time.median > 0:
-            amounts = (self.cost.flop, "FLOP/s"), (self.cost.eager_bytes, "B/s")
-            rates = [units.quantity(amount / time.median, unit, digits) for amount, unit in amounts if amount]
-        if self.roof_s and time.median > 0:
-            share = self.roof_s / time.median
-            counted = self.prediction is not None and self.prediction.compute_s >= self.prediction.memory_s
-            why = "the device is faster than when that was measured" if counted else "its data lie in a nearer cache"
-            above = f"above the roof: {why}"
-            rates.append(f"{units.percent(share, 2)} of the roof{self._which}" if share <= 1.02 else above)
-        line = ", ".join([said[0], *said[1:]])
-        return f"{line}{'; ' * bool(rates)}{', '.join(rates)}: {self.regime}"
+        said = self.cells(digits)
+        times = filter(None, [said["time"], *(f"{name} {said[name]}" for name in ("kernels", "host") if said[name])])
+        rates = filter(None, [said["FLOP/s"], said["B/s"], said["roof"]])
+        return ": ".join(filter(None, ["; ".join(filter(None, map(", ".join, (times, rates)))), self.regime]))
 
-    @property
-    def _which(self) -> str:
-        """Whose roof it is: the memory's, or that of the types which products are computed in."""
-        if self.prediction is None or self.prediction.compute_s < self.prediction.memory_s:
-            return " of the memory" if self.prediction else ""
-        types = [each.name.removeprefix("matmul.") for each in self.prediction.basis if "matmul." in each.name]
-        return f" of {' and '.join(types) or 'arithmetic'}"
+    def cells(self, digits: int = 3) -> dict[str, str]:
+        """What the line says, as cells of a table by their heads, and the amounts; empty where that is not known."""
+        time, of = self.time, self.columns()
+        ends = units.seconds_range(time.low, time.high, digits, time.median) if time else ""
+        said = f"{units.seconds(time.median, digits)} a call ({ends})" if time else ""
+        told = {at: units.quantity(of[name], unit, digits) if of[name] else "" for at, (name, unit) in HEADS.items()}
+        return {"time": said, **told, "roof": self._share(), "what limits it": self.regime}
+
+    def columns(self) -> dict[str, Any]:
+        """The same for other programs, by the names of columns: each time in seconds, with its interval."""
+        times = {f"{name}_{end}": getattr(self.measurement.get(name), end, None)
+                 for name in FIELDS for end in ("median", "low", "high", "n")}  # fmt: skip
+        work = {name: getattr(self.cost, name, None) for name in ("flop", "eager_bytes")}
+        return {**self.sizes, **times, **work, **self.rates, "regime": self.regime}
+
+    def _share(self) -> str:
+        """The share of the roof, and whose that is; above it, why."""
+        share, whose = self.rates["roof_share"], " and ".join(self.roof) or "the memory"
+        if share is None or share <= 1.02:
+            return f"{units.percent(share, 2)} of the roof of {whose}" if share else ""
+        why = "the device is faster than when that was measured" if self.roof else "its data lie in a nearer cache"
+        return f"above the roof: {why}"
 
     def details(self) -> str:
         """The line, all times, and the operators with what the roofline predicts of them."""
@@ -174,7 +190,7 @@ def timed(
         measurement = replace(measurement, notes=(*measurement.notes, *first_note(first_s, alone.median)))
     model = model_here(device or gpu_here() or "cpu")
     work, notes = _counted(fn)
-    prediction, roof_s = None, None
+    prediction, roof_s, roof = None, None, tuple[str, ...]()
     if model is None:
         notes.append("nobody knows this device's peaks: brrr calibrate measures them")
     elif work is not None:
@@ -182,9 +198,11 @@ def timed(
 
         notes.append(f"the roof is that of {model.device}, {model.origin}")
         with suppress(BrrrError):  # the device has no figure for a type
-            prediction = predict(work, device=model.peaks or model.device)
+            prediction = predict(work, device=model.peaks or model.hardware or model.device)
             roof_s = max(prediction.memory_s, prediction.compute_s)
-    return Timed(measurement, work, prediction, roof_s, _regime(measurement, prediction, notes), tuple(notes))
+            types = [each.name.removeprefix("matmul.") for each in prediction.basis if "matmul." in each.name]
+            roof = tuple(types or ["arithmetic"]) if prediction.compute_s >= prediction.memory_s else ()
+    return Timed(measurement, work, prediction, roof_s, _regime(measurement, prediction, notes), tuple(notes), roof)
 
 
 def _counted(fn: Callable[[], Any]) -> tuple[Cost | None, list[str]]:

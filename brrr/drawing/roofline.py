@@ -4,48 +4,60 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from brrr.core import units
-from brrr.core.errors import extras
+from brrr.core.errors import ArgumentError, extras
 from brrr.core.measurement import Badge, Estimate
 from brrr.counting.cost import Cost
 from brrr.drawing.roofs import Roof, RooflinePoint, highest, memory, point, ridge_point, roofs_of
-from brrr.roofline.device_model import Where, model_of
+from brrr.roofline.device_model import DeviceModel, Where, model_of
 from brrr.roofline.peaks import short
+from brrr.roofline.predicting import predict
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from brrr.drawing.style import Picture
+    from brrr.roofline.prediction import OnRoofline
 
-_HEIGHT = 520
+
+class Operators(Protocol):
+    """What holds operators with their times: a `Prediction` or a `Diagnosis`."""
+
+    def on_roofline(self) -> OnRoofline:
+        """Its operators, the device, the types of its products, and where the times come from."""
+
+
+_HEIGHT, POINTS = 520, 8
 _CLOSE = 1.6
 """Names of roofs nearer than this to each other need both sides of their lines."""
 
 
 @extras("roofline_plot")
 def roofline_plot(
-    points: Mapping[str, tuple[Cost, Estimate | float]], device: Where, *, dtypes: Iterable[str], badge: Badge
-) -> Picture:
+    work: Mapping[str, tuple[Cost, Estimate | float]] | Cost | Operators, device: Where = None, *,
+    dtypes: Iterable[str] | None = None, badge: Badge | None = None,
+) -> Picture:  # fmt: skip
     """Draw a roofline: FLOP/s against FLOP/B on log-log axes, with work as points below the roofs.
 
-    >>> double, badge = (Cost(2**26, 2**29), 1e-3), Badge("RECORDED", "NVIDIA H200", "", "")
-    >>> roofline_plot({"x * 2": double}, "datasheet:h200", dtypes=["fp32"], badge=badge).alt.splitlines()[-1]
+    >>> double = Cost(2**26, 2**29), 1e-3
+    >>> roofline_plot({"x * 2": double}, "datasheet:h200", dtypes=["fp32"]).alt.splitlines()[-1]
     'x * 2: 0.125 FLOP/B, 67.1 GFLOP/s, 11.2 % of memory 4.8 TB/s, datasheet'
 
     Measured roofs are solid, a datasheet's dashed.
 
     Parameters
     ----------
-    points : mapping of str
-        From a name to a pair of a `Cost` and its time: an Estimate, or seconds. All are of the device.
-    device : str, Peaks or Hardware
-        The device, as for `predict`.
-    dtypes : iterable of str
-        The types of matmuls that get a roof.
-    badge : Badge
-        Where the points come from.
+    work : mapping of str, Cost, Prediction or Diagnosis
+        From a name to a pair of a `Cost` and its time: an Estimate, or seconds. Of a prediction or a diagnosis the
+        eight operators that take longest are drawn, by the time of each; a `Cost` is predicted first.
+    device : str, Peaks or Hardware, optional
+        The device, as for `predict`. By default that of the prediction or the diagnosis, else this machine.
+    dtypes : iterable of str, optional
+        The types of matmuls that get a roof. By default those that the work multiplies in.
+    badge : Badge, optional
+        Where the points come from. By default the kind of the work and its device.
 
     Returns
     -------
@@ -62,8 +74,20 @@ def roofline_plot(
     S. Williams, A. Waterman and D. Patterson, "Roofline: An Insightful Visual Performance Model for Multicore
     Architectures" (2009).
     """
-    found, model = [point(name, *each) for name, each in points.items()], model_of(device)
-    return _drawn(found, roofs_of(model, tuple(map(short, dtypes))), model.device, badge)
+    if isinstance(work, Cost):
+        work = predict(work, device=device)
+    if not isinstance(work, Mapping):
+        if not hasattr(work, "on_roofline"):
+            expected = "a dict from names to a Cost and its time, a Cost, a Prediction or a Diagnosis"
+            raise ArgumentError("roofline_plot", "work", work, expected)
+        named, its_device, its_dtypes, its_badge = work.on_roofline()
+        longest = sorted(named.items(), key=lambda each: -each[1][1])
+        work = dict([each for each in longest if each[1][0].flop and each[1][0].bytes and each[1][1]][:POINTS])
+        device, dtypes, badge = device or its_device, dtypes or its_dtypes, badge or its_badge  # type: ignore[assignment]
+    found = [point(name, *each) for name, each in work.items()]
+    model = device if isinstance(device, DeviceModel) else model_of(device)
+    types = tuple(map(short, dtypes or ()))
+    return _drawn(found, roofs_of(model, types), model.device, badge or Badge("PREDICTED", model.device, "", ""))
 
 
 def text_of(points: Sequence[RooflinePoint], roofs: Sequence[Roof], device: str) -> str:

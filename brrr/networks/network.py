@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from brrr.core.errors import ArgumentError, DeviceMemoryError, whole
+from brrr.core.errors import ArgumentError, DeviceMemoryError, is_out_of_memory, whole
 from brrr.counting.cost import Cost, Form, Matmul, OperatorCost
 from brrr.kernels.checks import check_shape, check_tensors
 from brrr.roofline.device_model import Where, model_of
@@ -204,7 +204,7 @@ class Weights:
             biases = [normal(BIAS, n) for _ in range(network.layers)]
             return cls(network, weights, biases, normal(1.0, network.batch, n))
         except RuntimeError as error:  # torch's own error for a GPU is one of these too
-            if not isinstance(error, torch.OutOfMemoryError) and "allocate memory" not in str(error):
+            if not is_out_of_memory(error):
                 raise
             raise DeviceMemoryError(
                 f"Weights.random: {network} needs {network.weight_bytes} bytes on {where}, and there are less"

@@ -21,7 +21,7 @@ from brrr.roofline.figures import WHOLE, without_host
 from brrr.roofline.gemm_families import Products, Speeds, family_name, operator_of
 from brrr.roofline.lowering import in_tf32, name_on_gpu
 from brrr.roofline.own_kernels import own_kernel
-from brrr.roofline.peak import Sweep
+from brrr.roofline.peak import SweptCalls
 from brrr.roofline.peaks import Peaks
 from brrr.roofline.sweeps import BY_FLOP, Corrections, swept_operators, swept_products
 from brrr.roofline.terms import INTERPOLATED, OperatorTime, cache_rate, dtype_of, kernel_of, matrix_dtype, modelled_time
@@ -225,7 +225,7 @@ def carried_s(each: OperatorCost, model: DeviceModel) -> float | None:
     return None if found is None else found[0]
 
 
-def measured_calls(sweeps: Mapping[str, Sweep]) -> Iterator[tuple[OperatorCost, float]]:
+def measured_calls(sweeps: Mapping[str, SweptCalls]) -> Iterator[tuple[OperatorCost, float]]:
     """The calls of a device's sweeps with their seconds, products first."""
     products, added, seconds = swept_products(sweeps.get("products"))
     for product, with_row, time_s in zip(products, added, seconds, strict=True):

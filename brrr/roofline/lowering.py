@@ -355,10 +355,11 @@ def operations(each: OperatorCost) -> OperatorCost:
     62000000.0
     """
     if each.name.startswith("fused("):
-        return replace(each, flop=max(each.flop or 0.0, _of_parts(each)))
+        return replace(each, flop=max(each.flop or 0.0, _of_parts(each)), counted=each.counted_flop)
     if not is_special(each):
         return each
-    return replace(each, flop=OPERATIONS[_name(each.name)] * each.written_bytes / ITEMSIZE.get(each.dtype, 4))
+    flop = OPERATIONS[_name(each.name)] * each.written_bytes / ITEMSIZE.get(each.dtype, 4)
+    return replace(each, flop=flop, counted=each.counted_flop)
 
 
 def _of_parts(each: OperatorCost) -> float:

@@ -198,10 +198,10 @@ Row = tuple[int | str, ...]
 
 
 @dataclass(frozen=True)
-class Sweep:
+class SweptCalls:
     """What was called, a column for each of its sizes and names, and its seconds on the device.
 
-    >>> sweep = Sweep.of(("m", "n"), [(64, 64), (64, 128)], [2e-6, 3e-6])
+    >>> sweep = SweptCalls.of(("m", "n"), [(64, 64), (64, 128)], [2e-6, 3e-6])
     >>> sweep.columns["n"], list(sweep)[1]
     ((64, 128), ({'m': 64, 'n': 128}, 3e-06))
 
@@ -218,17 +218,17 @@ class Sweep:
         for name, column in self.columns.items():
             if len(column) != len(self.seconds):
                 expected = f"{len(self.seconds)} values, as there are seconds"
-                raise ArgumentError("Sweep", f"columns.{name}", len(column), expected)
+                raise ArgumentError("SweptCalls", f"columns.{name}", len(column), expected)
         odd = next((time_s for time_s in self.seconds if not SHORTEST_S <= time_s <= LONGEST_S), None)
         if odd is not None:
-            raise ArgumentError("Sweep", "seconds", odd, f"{SHORTEST_S:g} to {LONGEST_S:g} s")
+            raise ArgumentError("SweptCalls", "seconds", odd, f"{SHORTEST_S:g} to {LONGEST_S:g} s")
         for name, fit in self.fits.items():
             for place, value in enumerate(fit, 1 - len(fit)):
                 if not (FIT[0] <= value <= FIT[1] or (value == 0 and place == -1)):  # a name's own noise may be none
-                    raise ArgumentError("Sweep", f"fits.{name}", value, f"{FIT[0]:g} to {FIT[1]:g}")
+                    raise ArgumentError("SweptCalls", f"fits.{name}", value, f"{FIT[0]:g} to {FIT[1]:g}")
 
     @classmethod
-    def of(cls, names: Sequence[str], rows: Sequence[Row], seconds: Sequence[float], **rest: Any) -> Sweep:
+    def of(cls, names: Sequence[str], rows: Sequence[Row], seconds: Sequence[float], **rest: Any) -> SweptCalls:
         """From a row a call, with a value for each column; `rest` are the other fields."""
         columns = zip(*rows, strict=True) if rows else ((),) * len(names)
         return cls(dict(zip(names, columns, strict=True)), tuple(seconds), **rest)
@@ -241,7 +241,7 @@ class Sweep:
     def __len__(self) -> int:
         return len(self.seconds)
 
-    def part(self, places: Sequence[int]) -> Sweep:
+    def part(self, places: Sequence[int]) -> SweptCalls:
         """The calls at those places alone."""
         columns = {name: tuple(column[each] for each in places) for name, column in self.columns.items()}
         return replace(self, columns=columns, seconds=tuple(self.seconds[each] for each in places))

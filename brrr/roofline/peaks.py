@@ -21,7 +21,7 @@ from brrr.core.measurement import Processor
 from brrr.core.recordings import FILE, device_folders, first_that_reads, search_path
 from brrr.gpu import is_cpu
 from brrr.gpu.datasheet import Hardware, find_hardware
-from brrr.roofline.peak import Curve, Peak, Sweep
+from brrr.roofline.peak import Curve, Peak, SweptCalls
 from brrr.roofline.sweep_file import Packed, packed
 
 DTYPES = {
@@ -73,7 +73,7 @@ class Peaks(Exported):
         Figures by size: `matmul.bf16` by the matrices' size; `copy`, `read`, `write` and `triad` by the working set.
     assumed : mapping of str to Peak
         Figures that could not be measured.
-    sweeps : mapping of str to Sweep
+    sweeps : mapping of str to SweptCalls
         Times of many matmuls (`products`) and operators (`operators`), by which `predict` corrects its models.
     notes : tuple of str
         What is missing, and why.
@@ -91,7 +91,7 @@ class Peaks(Exported):
     measured: Mapping[str, Peak] = field(default_factory=dict, hash=False)
     curves: Mapping[str, Curve] = field(default_factory=dict, hash=False)
     assumed: Mapping[str, Peak] = field(default_factory=dict, hash=False)
-    sweeps: Mapping[str, Sweep] = field(default_factory=dict, hash=False, repr=False)
+    sweeps: Mapping[str, SweptCalls] = field(default_factory=dict, hash=False, repr=False)
     notes: tuple[str, ...] = ()
     reference: str = ""
 
@@ -229,7 +229,7 @@ def text(peaks: Peaks) -> str:
     return "\n".join([*lines, *(f"note: {note}" for note in peaks.notes)]).rstrip()
 
 
-def _spread(sweep: Sweep) -> str:
+def _spread(sweep: SweptCalls) -> str:
     """From the shortest to the longest of its times."""
     return ", " + " to ".join(units.seconds(f(sweep.seconds)) for f in (min, max)) if sweep.seconds else ""
 

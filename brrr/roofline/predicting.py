@@ -409,7 +409,7 @@ def _prediction(
         busy_s=sum(each.device_s or 0.0 for each in times) if model.is_gpu else None,
         bound=bound, margin=margin, operators=times, cost=work, origin=model.origin,
         basis=tuple(model.used.values()), notes=tuple(model.notes), unknown=unknown,
-        too_large=_too_large(work, model),
+        too_large=_too_large(work, model), model=model,
     )  # fmt: skip
 
 

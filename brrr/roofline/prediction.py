@@ -10,13 +10,16 @@ from typing import Any, Literal
 
 from brrr.core import units
 from brrr.core.cards import Card, Carded
-from brrr.core.measurement import FIELDS
+from brrr.core.measurement import FIELDS, Badge
 from brrr.counting.by_module import ByModule, by_module
 from brrr.counting.cost import Cost, OperatorCost
-from brrr.roofline.device_model import NOT_THIS_ONE, Used
+from brrr.roofline.device_model import NOT_THIS_ONE, DeviceModel, Used, Where
+from brrr.roofline.peaks import short
 from brrr.roofline.terms import KERNELS, OperatorTime
 
 How = Literal["eager", "graph", "compiled"]
+OnRoofline = tuple[dict[str, tuple[Cost, float]], DeviceModel | Where, list[str], Badge]
+"""Work by name with its seconds, the device, the types of its products, and where the times come from."""
 
 _BOUND = {
     "overhead": ("overhead-bound", "without its overhead it would be {} as fast"),
@@ -79,6 +82,8 @@ class Prediction(Carded):
         How much memory the work takes, if the device has less.
     kernels : tuple of OperatorCost
         What the last of `operators` are the times of.
+    model : DeviceModel or None
+        The figures of the device.
     """
 
     device: str
@@ -99,6 +104,7 @@ class Prediction(Carded):
     unknown: tuple[str, ...] = field(default=())
     too_large: str = ""
     kernels: tuple[OperatorCost, ...] = field(default=(), repr=False)
+    model: DeviceModel | None = field(default=None, repr=False)
     _more = "memory_s", "compute_s"
 
     @property
@@ -121,9 +127,23 @@ class Prediction(Carded):
 
         Times are those of the operators' own work on the device; the host's on a CPU.
         """
-        times = [each.device_s or (0.0 if self.busy_s is not None else each.host_s) for each in self.operators]
         measured = diagnosis and {each.name: each.time_s / diagnosis.steps for each in diagnosis.modules}
-        return by_module(self.kernels, times[len(times) - len(self.kernels) :], measured)
+        return by_module(self.kernels, self._times, measured)
+
+    @property
+    def _times(self) -> list[float]:
+        """Seconds of each of `kernels`."""
+        times = [each.device_s or (0.0 if self.busy_s is not None else each.host_s) for each in self.operators]
+        return times[len(times) - len(self.kernels) :]
+
+    def on_roofline(self) -> OnRoofline:
+        """What `roofline_plot` shows of it: its operators, or all of a cost that has none."""
+        badge, found = Badge("PREDICTED", self.device, "", ""), dict[str, tuple[Cost, float]]()
+        for each, time_s in zip(self.kernels, self._times, strict=True):
+            before, taken_s = found.get(each.name, (Cost(0.0, 0.0), 0.0))
+            found[each.name] = Cost(before.flop + each.counted_flop, before.bytes + each.bytes), taken_s + time_s
+        dtypes = {short(product.dtype) for each in self.kernels for product in each.matmuls}
+        return found or {"all of it": (self.cost, self.period_s)}, self.model, sorted(dtypes), badge
 
     @property
     def bounded(self) -> bool:

@@ -1,7 +1,7 @@
 """`sweeps.npz`: the calls of a device's sweeps in compact form, unpacked when a sweep is first looked at.
 
->>> sweeps = {"some": Sweep.of(("m", "dtype"), [(64, "tf32"), (4096, "tf32")], [2e-6, 3.5e-6])}
->>> Packed(packed(sweeps), {"some": Sweep({"m": (), "dtype": ()}, ())}, "sweeps.npz") == sweeps
+>>> sweeps = {"some": SweptCalls.of(("m", "dtype"), [(64, "tf32"), (4096, "tf32")], [2e-6, 3.5e-6])}
+>>> Packed(packed(sweeps), {"some": SweptCalls({"m": (), "dtype": ()}, ())}, "sweeps.npz") == sweeps
 True
 """
 
@@ -16,7 +16,7 @@ from brrr.core.errors import RecordingError
 from brrr.core.files import MOST_JSON_BYTES
 from brrr.core.npz import array, members
 from brrr.counting.cost import ITEMSIZE
-from brrr.roofline.peak import Sweep
+from brrr.roofline.peak import SweptCalls
 
 if TYPE_CHECKING:  # a file of peaks is read without numpy
     import numpy as np
@@ -37,7 +37,7 @@ TEXTS = "/texts"
 """Behind a column's name: the texts that its numbers stand for."""
 
 
-def packed(sweeps: Mapping[str, Sweep]) -> bytes:
+def packed(sweeps: Mapping[str, SweptCalls]) -> bytes:
     """The file's bytes: numbers in the narrowest type that holds their column, a text by its place among the texts.
 
     Times are whole nanoseconds where every one of a sweep is, so that each comes back to the last digit.
@@ -70,18 +70,18 @@ def _narrow(values: Sequence[Any]) -> Array:
 
 
 @dataclass
-class Packed(Mapping[str, Sweep]):
+class Packed(Mapping[str, SweptCalls]):
     """Sweeps by name, each unpacked when it is first asked for.
 
     `content` is that of the file, `outlines` are the sweeps without their calls, `path` is what a RecordingError names.
     """
 
     content: bytes = field(repr=False)
-    outlines: Mapping[str, Sweep]
+    outlines: Mapping[str, SweptCalls]
     path: object
-    _unpacked: dict[str, Sweep] = field(default_factory=dict, init=False, repr=False)
+    _unpacked: dict[str, SweptCalls] = field(default_factory=dict, init=False, repr=False)
 
-    def __getitem__(self, name: str) -> Sweep:
+    def __getitem__(self, name: str) -> SweptCalls:
         if name not in self._unpacked:
             self._unpacked[name] = self._sweep(name, self.outlines[name])
         return self._unpacked[name]
@@ -100,7 +100,7 @@ class Packed(Mapping[str, Sweep]):
             return (self.content, self.outlines) == (other.content, other.outlines)
         return Mapping.__eq__(self, other)
 
-    def _sweep(self, name: str, outline: Sweep) -> Sweep:
+    def _sweep(self, name: str, outline: SweptCalls) -> SweptCalls:
         try:
             arrays = {key: array(each) for key, each in members(self.content, MOST_JSON_BYTES, name).items()}
             times = arrays[f"{name}.npy"]

@@ -19,7 +19,7 @@ from brrr.counting.cost import ITEMSIZE, Form, Matmul, OperatorCost
 from brrr.gpu import is_cpu
 from brrr.roofline.gemm_families import Family, Products, Speeds, families, family_name, tilings
 from brrr.roofline.lowering import name_on_gpu
-from brrr.roofline.peak import Sweep
+from brrr.roofline.peak import SweptCalls
 from brrr.roofline.peaks import Peaks
 
 if TYPE_CHECKING:
@@ -376,7 +376,7 @@ def _waves(lines: Array, tokens: Array, sm_count: int) -> Sequence[Array]:
     return features
 
 
-def swept_products(sweep: Sweep | None) -> tuple[Products, Array, Array]:
+def swept_products(sweep: SweptCalls | None) -> tuple[Products, Array, Array]:
     """The products of a sweep ("tf32" is a `dtype`, too), whether a row is added to each, and their seconds."""
     import numpy as np
 
@@ -388,7 +388,7 @@ def swept_products(sweep: Sweep | None) -> tuple[Products, Array, Array]:
     return products, added, np.array(sweep.seconds if sweep else ())
 
 
-def swept_operators(sweep: Sweep | None) -> list[tuple[OperatorCost, float]]:
+def swept_operators(sweep: SweptCalls | None) -> list[tuple[OperatorCost, float]]:
     """The operators of a sweep with their seconds; a sweep without FLOP has only such as they hardly count for."""
     return [
         (

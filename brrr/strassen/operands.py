@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 
 import torch
 
-from brrr.core.errors import ArgumentError, DeviceMemoryError
+from brrr.core.errors import ArgumentError, DeviceMemoryError, is_out_of_memory
 from brrr.strassen.implementations import Implementation
 from brrr.strassen.workspace import rounded
 
@@ -142,7 +142,7 @@ class Arena:
         try:
             self.memory = torch.empty(nbytes, dtype=torch.uint8, device=device)
         except RuntimeError as error:  # torch's own error for a GPU is one of these too
-            if not isinstance(error, torch.OutOfMemoryError) and "allocate memory" not in str(error):
+            if not is_out_of_memory(error):
                 raise
             raise DeviceMemoryError(
                 f"matmul: it needs a workspace of {nbytes} bytes on {device}, and there are less. Take fewer levels, "

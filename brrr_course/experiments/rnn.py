@@ -112,7 +112,7 @@ def supports(variant: Variant, point: Point) -> bool:
             return dtype != "float32" and hidden != HIDDEN[0] and batch % PADDED[way] != 0
         case "graph":
             return usual and batch in LOOPED
-        case "cudnn-graph" | "train-persistent" | "train-cudnn":
+        case "cudnn-graph" | "persistent-graph" | "train-persistent" | "train-cudnn":
             return usual and batch in CHOSEN
         case "cudnn-pad16-graph":
             return usual and dtype != "float32" and batch in CHOSEN and batch % 16 != 0
@@ -154,7 +154,8 @@ def cost(variant: Variant, point: Point) -> Cost:
 
 
 LABELS = {
-    "persistent": "weights kept on the chip", "cudnn": "cuDNN",
+    "persistent": "weights kept on the chip", "persistent-graph": "weights kept on the chip, CUDA Graph",
+    "cudnn": "cuDNN",
     "cudnn-pad8": "cuDNN, batch padded to 8", "cudnn-pad16": "cuDNN, batch padded to 16",
     "cudnn-graph": "cuDNN in a CUDA Graph", "cudnn-pad16-graph": "cuDNN, batch padded to 16, in a CUDA Graph",
     "graph": "a loop of products, CUDA Graph",
@@ -163,7 +164,7 @@ LABELS = {
 }  # fmt: skip
 SHOWN = ("persistent", "cudnn", "graph")
 TRAINED = ("train-persistent", "train-cudnn")
-PREPARE_S = {"persistent": PLAN_S, "train-persistent": 2 * PLAN_S}
+PREPARE_S = {"persistent": PLAN_S, "persistent-graph": PLAN_S, "train-persistent": 2 * PLAN_S}
 
 
 def _variant(name: str, label: str) -> Variant:
@@ -352,6 +353,12 @@ def _cudnn_graph(given: RecurrentInputs, whole: int = 0) -> Run:
     return capture(_padded(given, whole) if whole else _module(given)).replay
 
 
+def _persistent_graph(given: RecurrentInputs) -> Run:
+    from brrr.running.graphs import capture
+
+    return capture(persistent(given)).replay
+
+
 def _loop_graph(given: RecurrentInputs) -> Run:
     """A product for each gate at each step and torch's pointwise kernels, as one CUDA Graph."""
     from brrr.networks.recurrent import rung
@@ -394,7 +401,7 @@ def _train_cudnn(given: RecurrentInputs) -> Run:
 
 
 MAKERS: dict[str, Callable[[RecurrentInputs], Run]] = {
-    "persistent": persistent, "cudnn": _module, "cpu": _module,
+    "persistent": persistent, "persistent-graph": _persistent_graph, "cudnn": _module, "cpu": _module,
     **{way: partial(_padded, whole=whole) for way, whole in PADDED.items()},
     "cudnn-graph": _cudnn_graph, "cudnn-pad16-graph": partial(_cudnn_graph, whole=16), "graph": _loop_graph,
     "train-persistent": _train_persistent, "train-cudnn": _train_cudnn,

@@ -10,11 +10,12 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from brrr.core import units
+from brrr.core.callables import require_callable
 from brrr.core.cards import Card, Carded
-from brrr.core.errors import ArgumentError, NotRecordedError, TraceError
+from brrr.core.errors import ArgumentError, NotRecordedError, whole
 from brrr.core.measurement import Estimate, Measurement, Value
 from brrr.counting.cost import Cost
-from brrr.timing.cpu_queue import Place
+from brrr.diagnosis.timed import timed
 from brrr_course.nouns.experiment import Experiment
 from brrr_course.nouns.source import Source
 
@@ -123,7 +124,7 @@ class Scaling(Carded):
 
 
 def scaling_test(
-    make: Callable[[int], Callable[[], Any]] | str, batch: int, *, factor: int = 2, device: Place | None = None,
+    make: Callable[[int], Callable[[], Any]] | str, batch: int, *, factor: int = 2, device: str | None = None,
     cost: Callable[[int], Cost] | None = None, variant: str = "", source: str | Source | None = None,
     budget_s: float = 0.2,
 ) -> Scaling:  # fmt: skip
@@ -145,7 +146,7 @@ def scaling_test(
         The smaller batch; for an experiment, the nearest one that the data have.
     factor : int
         How many times as large the other batch is.
-    device : {"cuda", "cpu"} or CpuQueue, optional
+    device : str, optional
         As for `brrr.measure`.
     cost : callable, optional
         ``cost(batch)`` gives the `Cost` of a call. By default the bytes of all tensors that torch's operators read and
@@ -177,49 +178,16 @@ def scaling_test(
     ----------
     Doubling the batch as a test is from H. He, "Making Deep Learning Go Brrrr From First Principles" (2022).
     """
-    if isinstance(batch, bool) or not isinstance(batch, int) or batch < 1:
-        raise ArgumentError("scaling_test", "batch", batch, "a positive whole number")
-    if isinstance(factor, bool) or not isinstance(factor, int) or factor < 2:
-        raise ArgumentError("scaling_test", "factor", factor, "a whole number, 2 or more")
+    whole("scaling_test", "batch", batch)
+    whole("scaling_test", "factor", factor, 2)
     if isinstance(make, str):
         return _of_experiment(make, batch, factor, variant, source)
-    functions = [_made(make, each) for each in (batch, factor * batch)]
-    growth = _bytes_growth(cost, functions, batch, factor)
-    from brrr.timing import measure_together
-
-    small, large = measure_together(functions, device=device, budget_s=budget_s)
-    return Scaling(batch, factor, small, large, growth)
-
-
-def _made(make: Any, batch: int) -> Callable[[], Any]:
-    if not callable(make):
-        raise ArgumentError("scaling_test", "make", make, "a function of the batch, or an experiment's name")
-    made = make(batch)
-    if not callable(made):
-        expected = "a function that make(batch) returns"
-        raise ArgumentError("scaling_test", "make", made, expected, "End it with `return lambda: f(x)`")
-    return made  # type: ignore[no-any-return]
-
-
-def _bytes_growth(
-    cost: Callable[[int], Cost] | None, functions: list[Callable[[], Any]], batch: int, factor: int
-) -> float | None:
-    """How many times as many bytes the larger batch moves: by `cost`, else counted; None where neither tells."""
-    if cost is not None:
-        small, large = (cost(each).bytes for each in (batch, factor * batch))
-    else:
-        small, large = (_bytes_of(function) for function in functions)
-    return large / small if small else None
-
-
-def _bytes_of(function: Callable[[], Any]) -> float:
-    """The bytes that torch's operators move in one call; 0 where they do not show it, as inside a CUDA Graph."""
-    from brrr.counting.tracing import cost
-
-    try:
-        return cost(function, run=True).eager_bytes
-    except TraceError:
-        return 0.0
+    require_callable("scaling_test", "make", make, "a function of the batch, or an experiment's name")
+    sizes = batch, factor * batch
+    small, large = (timed(make(each), device=device, budget_s=budget_s) for each in sizes)
+    one, two = map(cost, sizes) if cost is not None else (small.cost, large.cost)
+    growth = two.eager_bytes / one.eager_bytes if one and two and one.eager_bytes else None
+    return Scaling(batch, factor, small.measurement, large.measurement, growth)
 
 
 def _of_experiment(name: str, batch: int, factor: int, variant: str, source: str | Source | None) -> Scaling:

@@ -130,14 +130,14 @@ compare(r, "timers", timers, truth="measure", at=small)
 # - *no warm-up*: the set-up, which a first call pays for.
 # - *sync each call*: `latency_s`.
 # - *event pair each call*: more than launch plus kernel. The GPU reaches the first event at once, then **waits for the host**: for
-# <!-- so timers: at(function='relu-64x1024', cache='hot'); span('event-pair') > 1.5 * (host('measure') +
+# <!-- so timers: at(function='relu-64x1024', cache='hot'); span('event-pair') > 1.2 * (host('measure') +
 # kernel('measure')) -->
 #   the launch, and for its trip to the GPU.
 # - *transfers included*: a caller whose data are still in the CPU's memory.
 #
-# On a long kernel (*gemm-4096*) *sync each call* and *event pair* come within a hundredth.
-# <!-- so timers: at(function='gemm-4096', cache='hot'); latency('sync-each-call') / kernel('measure') is 0.99 to 1.01;
-# span('event-pair') / kernel('measure') is 0.99 to 1.01 -->
+# On a long kernel (*gemm-4096*) *sync each call* and *event pair* come within a twentieth.
+# <!-- so timers: at(function='gemm-4096', cache='hot'); latency('sync-each-call') / kernel('measure') is 0.95 to 1.05;
+# span('event-pair') / kernel('measure') is 0.95 to 1.05 -->
 #
 # **The remedy**: put many calls between *two* events, and divide by their number. But if a kernel is shorter than its launch, such a loop times
 # the host. **Keep the host out**: a [[CUDA Graph]] puts many launches into one.
@@ -153,8 +153,8 @@ compare(r, "timers", timers, truth="measure", at=small)
 #
 # Below, `torch.utils.benchmark` is such a loop, `do_bench_cudagraph` (Triton's) such a graph; `measure` asks the profiler. The graph
 # reads more than `measure`: it includes the gap from one kernel to the next.
-# <!-- so timers: at(function='relu-64x1024', cache='hot'); span('do-bench-cudagraph') / kernel('measure') is 1.35 to
-# 1.45 -->
+# <!-- so timers: at(function='relu-64x1024', cache='hot'); span('do-bench-cudagraph') / kernel('measure') is 1.2 to
+# 1.5 -->
 
 # %% tags=["explain"]
 fair = ["measure", "torch.utils.benchmark", "do_bench_cudagraph"]

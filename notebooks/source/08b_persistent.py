@@ -83,6 +83,8 @@ display(
 # period('cudnn-graph') -->
 #
 # The table gives a step as a *slope*: the extra time of 256 steps over 64, divided by 192. Costs that come once per call drop out.
+# They are the host's, and large: [capture the call](../docs/rnn.md#a-whole-call).
+# <!-- by rnn.call-in-a-graph -->
 #
 # **Where the weights lie.** In our kernel each [[thread block]] holds some rows of the recurrent matrix, in its
 # multiprocessor's [[register file]] and, where that is too small, in [[shared memory]]. It computes those rows of each new state.

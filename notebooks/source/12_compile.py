@@ -56,7 +56,8 @@ compare(g, "compiled", of="payback", at=small)
 # %% [markdown] tags=["explain"]
 # <details><summary>Our explanation</summary>
 #
-# *Large:* the chain and the normalisation were passes through memory, and become one kernel. MLP and block gain nothing: the time is in
+# These are forward passes. *Large:* the chain and the normalisation were passes through memory, and become one kernel. MLP and
+# block gain nothing: the time is in
 # <!-- so compiled: at(size='large', program=['pointwise chain', 'normalisation']); kernels('compile') is 1 to 1;
 # period('eager') > 4 * period('compile') -->
 # matmuls and in the library's own fused kernels.

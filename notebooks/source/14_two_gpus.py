@@ -29,7 +29,7 @@ from brrr_course import check, claims, compare, drawing, explore, guess, timelin
 # ## Guess: an all-reduce
 #
 # An [[all-reduce]] adds up the GPUs' buffers and leaves the sums on each. [[NCCL]] does it with one kernel on each GPU.
-# Its two halves are a [[reduce-scatter]] and an [[all-gather]].
+# Its two halves are a [[reduce-scatter]] and an [[all-gather]]. (NVLink's multicast, by which the switches add, was off here.)
 #
 # [[NVLink]] joins the two. By an H200's datasheet it moves 450 gigabytes per second each way, and an all-reduce moves each byte once
 # each way. First *calculate* how long 2 MiB takes, then 8 bytes.

@@ -48,7 +48,7 @@ def test_the_line_of_a_gpu() -> None:
     measured = Measurement(host_s=same(11.9e-6), kernel_s=same(8e-6), span_s=same(9e-6), period_s=same(12e-6))
     found = Timed(measured, Cost(flop=12e6, bytes=24e6), None, 6e-6, "host-bound")
     assert str(found).startswith("12 µs a call (")
-    assert "kernels 8 µs, host 11.9 µs; 1 TFLOP/s, 2 TB/s, 50 % of the roof: host-bound" in str(found)
+    assert "kernels 8 µs, host 11.9 µs; 1 TFLOP/s, 2 TB/s, 50 % of the roof of the memory: host-bound" in str(found)
     assert (
         found.as_dict()["measurement"]["period_s"] == same(12e-6).as_dict() and found.as_dict()["cost"]["flop"] == 12e6
     )

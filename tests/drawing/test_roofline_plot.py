@@ -4,11 +4,13 @@ from math import inf
 from typing import Any
 
 import pytest
+import torch
 from rooflines import cpu, gpu
 
+from brrr import cost, diagnose, predict, roofline_plot
+from brrr.core.errors import ArgumentError
 from brrr.core.measurement import Badge, Estimate
 from brrr.counting.cost import Cost, Matmul, OperatorCost
-from brrr.drawing.roofline import roofline_plot
 from brrr.drawing.roofs import attainable, ridge_point, roofs_of
 from brrr.roofline.device_model import DeviceModel, model_of
 from brrr.roofline.peaks import MissingPeakError
@@ -88,3 +90,16 @@ def test_what_is_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_no_roofs() -> None:
     with pytest.raises(MissingPeakError, match=r"Some CPU has no roofs for bf16.*brrr\.calibrate"):
         roofline_plot({}, cpu(curves={}, measured={}), dtypes=["bf16"], badge=BADGE)
+
+
+def test_a_cost_a_prediction_and_a_diagnosis_are_drawn_operator_by_operator() -> None:
+    model, x = torch.nn.Sequential(torch.nn.Linear(512, 512), torch.nn.GELU()), torch.ones(64, 512)
+    found = diagnose(model, x, device="cpu", budget_s=0.02)
+    for work in (cost(model, x), predict(model, x, device="t4"), found):
+        plot = roofline_plot(work, "t4" if isinstance(work, Cost) else None)
+        assert {line.split()[0].removeprefix("aten.").rstrip(":") for line in plot.alt.splitlines()[1:]} == {
+            "addmm", "gelu",
+        }  # fmt: skip
+        assert "0.625 FLOP/B" in plot.alt  # GELU by convention, not by what the GPU computes for it
+    with pytest.raises(ArgumentError, match="work is 3; expected a dict"):
+        roofline_plot(3)  # type: ignore[arg-type]

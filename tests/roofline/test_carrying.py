@@ -14,7 +14,7 @@ from brrr.roofline.corrections import SHRUNK, carried_s, kernel_time, operator_t
 from brrr.roofline.device_model import DeviceModel, model_of
 from brrr.roofline.figures import host_class
 from brrr.roofline.gemm_families import operator_of
-from brrr.roofline.peak import Curve, Peak, Sweep
+from brrr.roofline.peak import Curve, Peak, SweptCalls
 from brrr.roofline.peaks import Peaks, recorded_peaks
 from brrr.roofline.reference import issued_like_the_reference, rates_of, reference
 
@@ -101,7 +101,7 @@ def swept(took: float, *calls: OperatorCost) -> Peaks:
         assert carried
         rows.append((*row_of(each), round(carried * 1e9)))
         times.append(took * round(carried * 1e9) / 1e9)
-    sweep = Sweep.of((*COLUMNS, "carried"), rows, times)
+    sweep = SweptCalls.of((*COLUMNS, "carried"), rows, times)
     return replace(other(), sweeps={"operators": sweep}, date=f"2000-01-01 {took} {len(calls)} {hash(calls)}")
 
 
@@ -179,11 +179,11 @@ def test_a_cpu_goes_by_its_own_calls_with_their_hosts_part_and_no_others() -> No
     bare = recorded_peaks("cpu")
     calls = [plain(elements, "aten.tanh") for elements in (1000, 10_000, 100_000)]
     terms = [kernel_time(each, model_of(bare)).device_s or 0.0 for each in calls]
-    swept = Sweep.of(COLUMNS, [row_of(each) for each in calls], [3 * time_s for time_s in terms])
+    swept = SweptCalls.of(COLUMNS, [row_of(each) for each in calls], [3 * time_s for time_s in terms])
     product = operator_of(Matmul(64, 64, 64, dtype="float32"))
     columns = ("m", "n", "k", "batch", "layout", "dtype", "added")
     rows = [(64, 64, depth, 1, "nn", "float32", 0) for depth in (64, 65, 66)]
-    peaks = replace(bare, sweeps={"operators": swept, "products": Sweep.of(columns, rows, [2e-5] * 3)})
+    peaks = replace(bare, sweeps={"operators": swept, "products": SweptCalls.of(columns, rows, [2e-5] * 3)})
     assert [seconds(each, peaks) for each in calls] == pytest.approx([3 * time_s for time_s in terms])
     near = plain(31_000, "aten.tanh")
     assert seconds(near, peaks) == pytest.approx(3 * seconds(near, bare), rel=0.2)

@@ -15,7 +15,7 @@ from brrr.roofline.calibrate.part import Findings
 from brrr.roofline.corrections import carried_s, measured_calls
 from brrr.roofline.device_model import DeviceModel
 from brrr.roofline.gemm_families import operator_of
-from brrr.roofline.peak import Row, Sweep
+from brrr.roofline.peak import Row, SweptCalls
 from brrr.roofline.reference import reference
 from brrr.roofline.sweeps import key_of, swept_operators
 
@@ -52,7 +52,7 @@ def test_rows_of_the_reference_are_made_again(kind: str, form: str, name: str) -
     there = [(each, made[0]) for each, made in found if made is not None]
     assert there
     for each, row in there:
-        ((back, _),) = swept_operators(Sweep.of(reference_calls.COLUMNS, [row], [1e-6]))
+        ((back, _),) = swept_operators(SweptCalls.of(reference_calls.COLUMNS, [row], [1e-6]))
         assert key_of(back) == key_of(each)
 
 

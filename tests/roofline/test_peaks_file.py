@@ -14,7 +14,7 @@ from peaks_made_up import gpu_peaks
 from brrr.cli.calibrate import keep
 from brrr.core.errors import RecordingError
 from brrr.roofline import peaks as file
-from brrr.roofline.peak import Sweep
+from brrr.roofline.peak import SweptCalls
 from brrr.roofline.peaks import find_peaks, read_peaks, recorded_peaks, slug_of, write
 from brrr.roofline.sweep_file import Packed, packed
 from brrr_course.experiments import experiment
@@ -88,7 +88,7 @@ def test_peaks_are_read_once_and_anew_when_the_file_has_changed(
 NAMES = ("operator", "kind", "form", "dtype", "lines", "length", "read", "written")
 CALLS: Any = [("aten.sum", "reduction", "", "float32", 1, 4096, 16384, 4),
               ("aten.sum", "reduction", "rows", "float32", 7, 7, 196, 28)]  # fmt: skip
-SWEEP = Sweep.of(NAMES, CALLS, [2.048e-6, 1.5e-3])
+SWEEP = SweptCalls.of(NAMES, CALLS, [2.048e-6, 1.5e-3])
 SWEPT = replace(PEAKS, sweeps={"operators": replace(SWEEP, fits={"reduction/rows": (1.0,)})})
 
 
@@ -130,12 +130,12 @@ def test_a_damaged_sweep_is_named_when_the_peaks_are_read(
     "content", [b"no archive", packed({"products": SWEEP}), packed({"operators": SWEEP.part([0])})]
 )
 def test_a_sweep_that_does_not_fit_its_outline_is_named(content: bytes) -> None:
-    outline = Sweep({"operator": (), "more": ()}, ())
+    outline = SweptCalls({"operator": (), "more": ()}, ())
     with pytest.raises(RecordingError, match=r"there/sweeps\.npz: holds no sweep of operators: "):
         Packed(content, {"operators": outline}, "there/sweeps.npz")["operators"]
 
 
-PRODUCTS = Sweep.of(("m", "n", "k", "batch", "layout", "dtype"), [(64, 64, 64, 1, "nn", "tf32")], [2e-6])
+PRODUCTS = SweptCalls.of(("m", "n", "k", "batch", "layout", "dtype"), [(64, 64, 64, 1, "nn", "tf32")], [2e-6])
 
 
 @pytest.mark.parametrize(
@@ -172,12 +172,12 @@ def test_hyperparameters_without_a_solution_are_refused(tmp_path: Path, values: 
 @pytest.mark.parametrize(
     "sweep",
     [
-        Sweep.of(("m",), [(255,), (256,)], [2.0005e-6, 1 / 3e6]),  # no whole nanoseconds
-        Sweep.of(("m", "n"), [(2**40, -1), (0, 200)], [1e-8, 999.999999999]),
-        Sweep.of(("m", "dtype"), [], []),
+        SweptCalls.of(("m",), [(255,), (256,)], [2.0005e-6, 1 / 3e6]),  # no whole nanoseconds
+        SweptCalls.of(("m", "n"), [(2**40, -1), (0, 200)], [1e-8, 999.999999999]),
+        SweptCalls.of(("m", "dtype"), [], []),
     ],
 )
-def test_whatever_is_packed_comes_back(sweep: Sweep) -> None:
+def test_whatever_is_packed_comes_back(sweep: SweptCalls) -> None:
     (back,) = Packed(packed({"x": sweep}), {"x": sweep.part(())}, "").values()
     assert back == sweep and [*map(float.hex, back.seconds)] == [*map(float.hex, sweep.seconds)]
 

@@ -18,7 +18,7 @@ from brrr.roofline.calibrate import gpu_times, host_cost, reference_calls
 from brrr.roofline.calibrate.part import Findings
 from brrr.roofline.device_model import DeviceModel
 from brrr.roofline.figures import host_class
-from brrr.roofline.peak import Sweep
+from brrr.roofline.peak import SweptCalls
 from brrr.roofline.sweeps import swept_operators, swept_products
 from tests.refusals import refused
 from tools.reference import host_calls
@@ -194,7 +194,7 @@ def test_impossible_sweeps() -> None:
         ("seconds", (1,), (float("nan"),)),
     ):  # fmt: skip
         with refused(argument):
-            Sweep({"m": column}, seconds)
+            SweptCalls({"m": column}, seconds)
 
 
 def in_turn(calls: Sequence[Callable[[], Any]], wait: object, seconds: float) -> list[Estimate]:

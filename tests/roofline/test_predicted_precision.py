@@ -14,7 +14,7 @@ from brrr.counting.mode import CostMode
 from brrr.gpu.precision import float32_products, float32_recurrence, layers_in_tf32
 from brrr.roofline.calibrate.reference_calls import COLUMNS
 from brrr.roofline.lowering import fused
-from brrr.roofline.peak import Sweep
+from brrr.roofline.peak import SweptCalls
 from brrr.roofline.predicting import Issued, predict, schedule
 from brrr.roofline.prediction import Prediction
 
@@ -153,6 +153,6 @@ def test_a_sort_takes_what_a_sweep_tells_and_without_one_at_least_several_passes
     assert (each.form.lines, each.form.length) == (1391, 1623)
     row = (each.name, each.kind, each.form.name, each.dtype, each.form.lines, each.form.length, 1, 1,
            int(each.read_bytes), int(each.written_bytes), 0)  # fmt: skip
-    swept = Sweep.of(COLUMNS, [row, (*row[:4], 64, *row[5:]), (*row[:4], 128, *row[5:])], [95.2e-6] * 3)
+    swept = SweptCalls.of(COLUMNS, [row, (*row[:4], 64, *row[5:]), (*row[:4], 128, *row[5:])], [95.2e-6] * 3)
     known = predict(work, device=gpu(sweeps={"operators": swept}))
     assert known.span_s == pytest.approx(95.2e-6, rel=1e-3) and not known.unknown and known.bound != "unknown"

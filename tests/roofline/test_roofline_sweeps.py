@@ -25,7 +25,7 @@ from brrr.roofline.device_model import DeviceModel
 from brrr.roofline.figures import host_class
 from brrr.roofline.gemm_families import Speeds
 from brrr.roofline.lowering import as_on_gpu
-from brrr.roofline.peak import Sweep
+from brrr.roofline.peak import SweptCalls
 from brrr.roofline.peaks import Peaks, recorded_peaks
 from brrr.roofline.predicting import predict
 from brrr.roofline.sweeps import Corrections, GaussianProcess, Hyperparameters, operator_points, parts_of
@@ -61,14 +61,14 @@ def swept(factor: float, *calls: OperatorCost | Matmul) -> Peaks:
     if products:
         rows = tuple((p.dtype, p.m, p.n, p.k, p.batch, "nt" if p.transposed[1] else "nn") for p in products)
         times = [predict(work(_of(p)), device=base).busy_s or 0.0 for p in products]
-        sweeps["products"] = Sweep.of(PRODUCT, rows, [factor * time_s for time_s in times])
+        sweeps["products"] = SweptCalls.of(PRODUCT, rows, [factor * time_s for time_s in times])
     if operators:
         told = tuple(
             (e.name, e.kind, e.form.name, e.dtype, e.form.lines, e.form.length, int(e.read_bytes), int(e.written_bytes))
             for e in operators
         )
         times = [predict(work(e), device=base).busy_s or 0.0 for e in operators]
-        sweeps["operators"] = Sweep.of(OPERATOR, told, [factor * time_s for time_s in times])
+        sweeps["operators"] = SweptCalls.of(OPERATOR, told, [factor * time_s for time_s in times])
     return replace(base, sweeps=sweeps, date=f"2000-01-01 {factor} {len(calls)} {hash(calls)}")
 
 
@@ -123,7 +123,7 @@ def test_a_product_with_a_row_goes_by_those_with_a_row() -> None:
     plain = [predict(work(each), device=base).busy_s or 0.0 for each in made]
     rows = [(p.dtype, p.m, p.n, p.k, 1, "nn", added) for added in (0, 1) for p in SHAPES]
     times = tuple(factor * time_s for factor in (1.1, 2.0) for time_s in plain)
-    both = replace(base, sweeps={"products": Sweep.of((*PRODUCT, "added"), rows, times)}, date="2000-01-01 row")
+    both = replace(base, sweeps={"products": SweptCalls.of((*PRODUCT, "added"), rows, times)}, date="2000-01-01 row")
     with_row = replace(made[1], name="aten.addmm")
     for peaks, each, factor in ((both, made[1], 1.1), (both, with_row, 2.0)):
         assert predict(work(each), device=peaks).busy_s == pytest.approx(factor * plain[1])
@@ -141,7 +141,7 @@ def test_float16_goes_by_its_own_sweep_where_there_is_one() -> None:
     times = tuple(
         time_s * (2.0 if each.dtype == "float16" else 1.3) for each, time_s in zip((*odd, *SHAPES), plain, strict=True)
     )
-    both = replace(base, sweeps={"products": Sweep.of(PRODUCT, rows, times)}, date="2000-01-01 both")
+    both = replace(base, sweeps={"products": SweptCalls.of(PRODUCT, rows, times)}, date="2000-01-01 both")
     for size, n, low, high in ((1500, 1501, 1.5, 2.1), (1536, 1536, 1.1, 1.4)):
         each = _of(Matmul(size, n, size, dtype="float16"))
         before, after = (predict(work(each), device=peaks).busy_s or 0.0 for peaks in (base, both))
@@ -264,7 +264,7 @@ def in_a_sweep(rows: Sequence[tuple[OperatorCost, float]], fits: Mapping[str, tu
          int(e.read_bytes), int(e.written_bytes), int(e.flop or 0))
         for e, _ in rows
     )  # fmt: skip
-    device = gpu(sweeps={"operators": Sweep.of(COLUMNS, told, [1e-6 * took for _, took in rows], fits=fits)})
+    device = gpu(sweeps={"operators": SweptCalls.of(COLUMNS, told, [1e-6 * took for _, took in rows], fits=fits)})
     return Corrections(device, lambda product: 1e-6, lambda products: Speeds(1e12, 1e12, 1), lambda each: 1e-6)
 
 
@@ -329,7 +329,7 @@ def test_a_row_is_added_in_another_way_to_few_rows_and_to_small_products() -> No
     )
     rows = tuple((p.dtype, p.m, p.n, p.k, 1, "nn", 1) for p in products)
     peaks = fitted(
-        replace(base, sweeps={"products": Sweep.of((*PRODUCT, "added"), rows, times)}, date="2000-01-01 choice")
+        replace(base, sweeps={"products": SweptCalls.of((*PRODUCT, "added"), rows, times)}, date="2000-01-01 choice")
     )
     for m, n, k, factor in ((14, 256, 80, 1), (18, 256, 80, 4), (40, 256, 80, 4), (40, 256, 512, 1)):
         each = replace(_of(Matmul(m, n, k, dtype="bfloat16")), name="aten.addmm")

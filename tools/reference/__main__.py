@@ -11,7 +11,7 @@ from pathlib import Path
 
 from brrr.roofline.calibrate import calibrate
 from brrr.roofline.calibrate.part import Findings
-from brrr.roofline.peak import Sweep
+from brrr.roofline.peak import SweptCalls
 from brrr.roofline.peaks import write
 from tools.reference.compiled import measure_compiled
 from tools.reference.fitting import fitted
@@ -42,7 +42,7 @@ def main(argv: Sequence[str]) -> int:
     return 0
 
 
-def _plain(sweep: Sweep) -> Sweep:
+def _plain(sweep: SweptCalls) -> SweptCalls:
     """Without what an older reference said of its calls."""
     return replace(sweep, columns={name: column for name, column in sweep.columns.items() if name != "carried"})
 

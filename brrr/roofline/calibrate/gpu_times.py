@@ -17,7 +17,7 @@ from brrr.gpu import CUDA, probe
 from brrr.roofline.calibrate.part import Findings, said
 from brrr.roofline.corrections import carried_s, measured_calls
 from brrr.roofline.device_model import DeviceModel
-from brrr.roofline.peak import Row, Sweep, whole_nanoseconds
+from brrr.roofline.peak import Row, SweptCalls, whole_nanoseconds
 from brrr.roofline.peaks import MissingPeakError, Peaks
 from brrr.roofline.reference import REFERENCE
 from brrr.timing.activity import Activity, busy_intervals, record_activity, split_by_marker
@@ -156,7 +156,7 @@ def measure_sweep(
         times = (timed or own_times)([call for *_, call in made], SWEEP_WARM, SWEEP_TIMED, gap_s) if made else []
         if times is not None:
             medians = [each.median for each in times]
-            carried = _carried(Sweep.of(columns, [row for _, row, _ in made], medians), name, model)
+            carried = _carried(SweptCalls.of(columns, [row for _, row, _ in made], medians), name, model)
             rows += [(*row, round(each * 1e9)) for (_, row, _), each in zip(made, carried, strict=True)]
             seconds += medians
             for (kind, *_), took, each in zip(made, medians, carried, strict=True):
@@ -170,10 +170,10 @@ def measure_sweep(
         so_far = list(found.sweeps.get(name, ()))
         rows = [*(tuple(row.values()) for row, _ in so_far), *rows]
         times_s = whole_nanoseconds([*(time_s for _, time_s in so_far), *seconds])
-        found.sweeps[name] = Sweep.of((*columns, "carried"), rows, times_s, conditions=conditions)
+        found.sweeps[name] = SweptCalls.of((*columns, "carried"), rows, times_s, conditions=conditions)
 
 
-def _carried(swept: Sweep, name: str, model: DeviceModel | None) -> list[float]:
+def _carried(swept: SweptCalls, name: str, model: DeviceModel | None) -> list[float]:
     """What the reference's sweep says of each call; 0 where it tells nothing, or a figure is missing for it."""
 
     def seconds(each: OperatorCost) -> float:

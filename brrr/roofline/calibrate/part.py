@@ -11,7 +11,7 @@ from brrr.core.errors import BrrrError, WrongResultError
 from brrr.core.measurement import Estimate, Value
 from brrr.gpu import is_gpu, waiting
 from brrr.gpu.precision import float32_products
-from brrr.roofline.peak import Curve, Peak, Sweep, Unit
+from brrr.roofline.peak import Curve, Peak, SweptCalls, Unit
 from brrr.timing.host_times import HostTimes
 
 PROBES = 8
@@ -62,7 +62,7 @@ class Findings:
     measured: dict[str, Peak] = field(default_factory=dict)
     curves: dict[str, Curve] = field(default_factory=dict)
     assumed: dict[str, Peak] = field(default_factory=dict)
-    sweeps: dict[str, Sweep] = field(default_factory=dict)
+    sweeps: dict[str, SweptCalls] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
 
     @property
