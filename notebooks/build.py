@@ -36,6 +36,7 @@ from brrr.core.errors import BrrrError, NotRecordedError
 from brrr.core.units import quantity
 from brrr_course.lessons import course
 from brrr_course.nouns.claim import functions_of
+from brrr_course.nouns.experiment import has_gpu
 from brrr_course.nouns.expression import ExpressionError, Scope, Table, compute, flat, middle, pointwise
 from brrr_course.nouns.ledger import course_devices, ledger_path, read_ledger
 from brrr_course.nouns.places import REPOSITORY
@@ -563,11 +564,15 @@ def devices() -> str:
         "What each claim came out as on every recorded device: `brrr claims --devices` prints it with your own recordings,",
         "and with `--source cuda` what was measured now.", "",
         f"## The {len(turned)} that turn", "",
-        "A claim that holds on one device and fails on another teaches most. Where a reason is known, it stands below.", "",
-        head, dashes, *turned, "", "## Laptops", "", LAPTOPS, "", *laptops(), "", f"## All {len(rows)}", "", head, dashes, *rows, "",
+        "A claim that holds on one device and fails on another teaches most. Beside each verdict that fails stands why.", "",
+        head, dashes, *turned, "", "## On how many GPUs", "", ON_HOW_MANY, "", *recorded_on(), "",
+        "## Laptops", "", LAPTOPS, "", *laptops(), "", f"## All {len(rows)}", "", head, dashes, *rows, "",
     ])  # fmt: skip
 
 
+ON_HOW_MANY = """\
+A recording grows run by run, each on one GPU of the model, or on two. The first line counts all of them, the others those
+that the newest rows come from, as a figure's badge does. A CPU tells no number to count by."""
 LAPTOPS = """\
 What a browser measured of its reader's own GPU, by WebGPU: the median, with the lowest and the highest round, at the
 largest size for which there was time. Phones and desktops are welcome too. To add yours, press *Measure my own GPU*
@@ -578,6 +583,39 @@ HEADINGS = {
     "launch_among_s": ("among many", "s"), "fusion_gain": ("gain by fusion", "x"),
     "matmul_flop_per_s": ("matmul", "FLOP/s"),
 }  # fmt: skip
+
+
+def recorded_on() -> list[str]:
+    """On how many GPUs each device's recording rests, and each experiment's; what of the lessons a device lacks."""
+    from brrr_course.experiments import NAMES, experiment
+    from brrr_course.sources.recorded import Recorded
+    from brrr_course.sources.recording import Machine
+
+    every = [Recorded(device, ledger_path().with_name("recordings")) for device in course_devices()]
+    sources, shown = [each for each in every if has_gpu(each.kind)], lessons_of(NAMES)
+    runs = [Machine.read(each.folders[0]).runs for each in sources]
+    counts = [f"{len({gpu.uuid for run in some for gpu in run.devices})} in {len(some)} runs" for some in runs]
+    head = ["experiment", "lessons", *(f"GPUs: {each.device}" for each in sources)]
+    rows = [head, ["---", "---", *["---:"] * len(sources)], ["all", "", *counts]]
+    for asked in map(experiment, NAMES):
+        there = [str(len(each.badge(asked).gpus)) if asked.name in each.experiments() else "–" for each in sources]
+        together = f", {asked.devices} at a time" * (asked.devices > 1)
+        rows.append([asked.name + together, ", ".join(shown[asked.name]), *there])
+    lines = [f"| {' | '.join(row)} |" for row in rows]
+    for each in sources:
+        lacks = [f"{name} ({', '.join(of)})" for name, of in shown.items() if of and name not in each.experiments()]
+        lines += ["", f"Of the lessons' experiments the {each.device.upper()} lacks {', '.join(lacks) or 'none'}."]
+    return lines
+
+
+def lessons_of(names: Sequence[str]) -> dict[str, list[str]]:
+    """By the experiment the lessons whose cells show it, or that one of its claims carries."""
+    found, carry = {name: list[str]() for name in names}, read_ledger(ledger_path()).lessons
+    for lesson in lessons():
+        number, shown = lesson.stem.partition("_")[0], re.findall(r'\(\s*"(\w+)"', lesson.read_text(encoding="utf-8"))
+        for name in {*shown, *(each.partition(".")[0] for each in carry[number])} & {*names}:
+            found[name].append(number)
+    return found
 
 
 def laptops(table: Path | None = None) -> list[str]:

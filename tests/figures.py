@@ -7,7 +7,7 @@ reader does not see; a mark behind a heading holds for what has none of its own,
 | --- | --- |
 | `claims: strassen.odd-sizes` | what a claim says, what decides it, what the H200 made of it, before a change too |
 | `claims: strassen.odd-sizes@h100` | the same of another device's recording |
-| `rows: strassen rate sgemm/fp16x3 size>=4096` | recorded rows, as `recorded` reads them |
+| `rows: strassen rate sgemm/fp16x3 size>=4096` | recorded rows, as `recorded` reads them; `strassen@cpu` the CPU's |
 | `peaks: host.relu` | what `brrr calibrate` measured there |
 | `given: 700 W, the datasheet's; 64 rows` | what was not measured here: each is named |
 | `definition: bounds` | all of it is ours to choose |
@@ -36,7 +36,7 @@ from brrr_course.sources.recorded import Recorded
 from brrr_course.sources.recording import Recording
 from brrr_course.sources.rows import Row
 
-H200, ROWS = (Recorded("h200", PACKAGE.parent / "data" / "recordings") for _ in range(2))
+H200 = Recorded("h200", PACKAGE.parent / "data" / "recordings")
 UNIT = r"[nµm]?s|%|times|[kMGT]B|[kMGT]?B/s|[kMGT]?FLOP(?:/s|/B)?|[kMG]?Hz|W"
 UNITS = rf"(x| ?(?:{UNIT}))(?![\w/])"
 NUMBER = re.compile(rf"(?<![\w.^])(\d+(?:\.\d+)?(?:e[+-]?\d+)?)(?:{UNITS})?(?!\.?\w)")
@@ -156,20 +156,23 @@ def rows(about: str, field: str, ways: str, where: list[str]) -> list[tuple[tupl
     """The field of each row that is asked for, by its point."""
     if field == "step":
         return slopes(about, ways, where)
-    asked = with_what_is_gone(about)
+    source, asked = of_recording(about)
     names = [axis.name for axis in asked.axes]
     chosen = [each.name for each in asked.variants if any(fnmatch(each.name, way) for way in ways.split(","))]
-    every = [(point, row) for way in chosen for point, row in ROWS.rows(asked, way).items()]
+    every = [(point, row) for way in chosen for point, row in source.rows(asked, way).items()]
     there = [(at, row) for at, row in every if all(fits(dict(zip(names, at, strict=True)), each) for each in where)]
     return [(at, value) for at, row in there if (value := value_of(row, field)) is not None]
 
 
 @cache
-def with_what_is_gone(about: str) -> Experiment:
-    """The experiment with the variants that only its recording has: figures of them stand among what was tried."""
-    asked = experiment(about)
-    gone = {row.variant for row in Recording.read(ROWS.folders[0], asked).rows} - {each.name for each in asked.variants}
-    return replace(asked, variants=(*asked.variants, *(Variant(name, name, "cuda") for name in sorted(gone))))
+def of_recording(about: str) -> tuple[Recorded, Experiment]:
+    """The recording, and the experiment with what it alone has: figures of these stand among what was tried."""
+    about, _, device = about.partition("@")
+    source, asked = Recorded(device or "h200", H200.folders[0].parent), experiment(about)
+    there = {row.variant for row in Recording.read(source.folders[0], asked).rows}
+    gone = there - {each.name for each in asked.variants}
+    more = (Variant(name, name, source.kind) for name in sorted(gone))
+    return source, replace(asked, variants=(*asked.variants, *more))
 
 
 def slopes(about: str, way: str, where: list[str]) -> list[tuple[tuple[Any, ...], float]]:

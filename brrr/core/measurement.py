@@ -395,9 +395,9 @@ class Badge:
     device: str
     date: str
     torch: str
-    gpus: int = 1
-    """How many GPUs of that model the rows behind it were measured on."""
+    gpus: frozenset[str] = frozenset()
+    """The UUIDs of the GPUs of that model that the rows behind it were measured on: several are counted."""
 
     def __str__(self) -> str:
-        parts = (self.kind, self.device, self.date, self.torch, f"{self.gpus} GPUs" * (self.gpus > 1))
+        parts = (self.kind, self.device, self.date, self.torch, f"{len(self.gpus)} GPUs" * (len(self.gpus) > 1))
         return " · ".join(part for part in parts if part)

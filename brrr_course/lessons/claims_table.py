@@ -172,7 +172,7 @@ def _badge(experiments: Sequence[Experiment], given: Source) -> str:
     kind = max((each.kind for each in found), key=len)  # where the CPU queue stands in for any, it says so
     device, torch = (dict.fromkeys(getattr(each, name) for each in found) for name in ("device", "torch"))
     date = " to ".join(dict.fromkeys((dates[0], dates[-1])))
-    gpus = max(each.gpus for each in found)
+    gpus = frozenset[str]().union(*(each.gpus for each in found))
     return str(Badge(kind, " and ".join(device), date, "; ".join(filter(None, torch)), gpus))
 
 

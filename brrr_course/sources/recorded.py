@@ -127,19 +127,17 @@ class Recorded:
         """RECORDED, the device, the date of this experiment's newest run, and torch's version.
 
         Where several versions of the software are mixed, or rows of your own, each is named with its number of points.
-        The number of GPUs is always the whole recording's.
+        The GPUs are always the whole recording's.
         """
         every, runs = self._chosen(experiment), {run.id: run for run in self._runs(experiment)}
         rows = [row for found in every.values() for row in found.values()]
-        measured = [runs[run].devices[: experiment.devices] for run in {row.run for row in rows}]
-        used = {tuple(each.uuid for each in devices) for devices in measured} - {("",)}
+        used = {each.uuid for run in {row.run for row in rows} for each in runs[run].devices[: experiment.devices]}
         if shown is not None:
             rows = [row for row in rows if row.point in shown.get(row.variant, ())] or rows
         date = max((run.date[:10] for run in runs.values()), default="")
         machine = self.recording(experiment).machine
         device = experiment.named(machine.device, machine.kind)
-        gpus = experiment.devices * len(used) if len(used) > 1 else 1
-        return Badge("RECORDED", device, date, self._told(experiment, rows, runs), gpus)
+        return Badge("RECORDED", device, date, self._told(experiment, rows, runs), frozenset(used - {""}))
 
     def _told(self, experiment: Experiment, rows: Sequence[Row], runs: Mapping[str, RunInfo]) -> str:
         """The software of some rows: most of them first, then where the others stand."""

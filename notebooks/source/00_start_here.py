@@ -93,9 +93,12 @@ factory()
 #
 # | badge | where the numbers come from |
 # | --- | --- |
-# | RECORDED | measured before, on the machine it names; a line between two points only joins them |
+# | RECORDED | measured before, on the device it names; a line between two points only joins them |
 # | LIVE | measured on this computer, now |
 # | PREDICTED | calculated, not measured; drawn dashed |
+#
+# *3 GPUs* at its end means that the points come from three GPUs of that model, some from one and some from another. *2 x* before the name
+# means that each point took two GPUs together.
 #
 # How precise is a time? In the table, each time is followed by its [[interval]] within that run, from n samples. *Measured again later, times
 # differ by up to ... (CPU)*: that much the line in brackets changed between two days. Two lines differ for certain only if they are further

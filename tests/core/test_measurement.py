@@ -148,5 +148,5 @@ def test_details_tell_the_clock_the_kernels_and_the_memory() -> None:
 
 
 def test_a_badge_says_how_many_gpus_there_were_and_leaves_out_what_is_empty() -> None:
-    assert str(Badge("LIVE", "NVIDIA H200", "", "torch 2.13", 2)) == "LIVE · NVIDIA H200 · torch 2.13 · 2 GPUs"
+    assert str(Badge("LIVE", "an H200", "", "torch 2.13", frozenset("ab"))) == "LIVE · an H200 · torch 2.13 · 2 GPUs"
     assert str(Badge("RECORDED", "a CPU", "2026-01-01", "")) == "RECORDED · a CPU · 2026-01-01"

@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from itertools import chain
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ import torch
 from harness import build_script
 from parts_rules import FENCED, MEASURED
 
+from brrr_course.experiments import NAMES
 from brrr_course.sources import laptops
 
 build = build_script()
@@ -105,6 +107,12 @@ def test_the_pages_are_made_of_the_lessons_and_the_glossary(page: Path) -> None:
 
 def test_the_page_of_devices_is_what_the_recordings_say_now() -> None:
     assert (build.DOCS / "devices.md").read_text("utf-8") == build.devices(), "run: python notebooks/build.py --pages"
+
+
+def test_that_page_finds_the_experiments_of_each_lesson() -> None:
+    of = build.lessons_of(NAMES)
+    assert of["matmul"] == ["00", "01"] and of["memory_swap"] == ["10b"] and of["strassen_errors"] == ["09b"]
+    assert {*chain(*of.values())} == {path.stem.partition("_")[0] for path in build.lessons()}
 
 
 def test_readers_own_gpus_stand_there_with_their_units_or_that_nobody_has_sent_one(tmp_path: Path) -> None:

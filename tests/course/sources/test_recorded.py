@@ -314,16 +314,18 @@ def test_a_badge_says_how_many_gpus_its_rows_come_from(tmp_path: Path, uuid: str
     assert shown.badge(MATMUL, {"gpu": [(2048,)]}).gpus == shown.badge(MATMUL).gpus, "whatever is shown, as on a page"
 
 
-def test_an_experiment_of_two_gpus_names_both_and_counts_pairs(tmp_path: Path) -> None:
-    def pair(run: RunInfo, *uuids: str) -> RunInfo:
-        return dataclasses.replace(run, devices=tuple(RunDevice("Synthetic H200", uuid) for uuid in uuids))
+def test_an_experiment_of_two_gpus_names_both_and_counts_each_once(tmp_path: Path) -> None:
+    both = tuple(RunDevice("Synthetic H200", uuid) for uuid in ("GPU-made-up", "GPU-b"))
+    shown = extended(tmp_path, dataclasses.replace(made_up.run_info("run-2"), devices=both))
+    two = str(shown.badge(dataclasses.replace(MATMUL, devices=2)))
+    assert two.startswith("RECORDED · 2 x Synthetic H200 · ") and two.endswith(" · 2 GPUs")
+    assert shown.badge(MATMUL).device == "Synthetic H200" and "GPUs" not in str(shown.badge(MATMUL))
 
-    two = dataclasses.replace(MATMUL, devices=2)
-    shown = extended(tmp_path / "same", pair(made_up.run_info("run-2"), "GPU-made-up"))
-    assert str(shown.badge(two)).startswith("RECORDED · 2 x Synthetic H200 · ") and shown.badge(two).gpus == 1
-    assert shown.badge(MATMUL).device == "Synthetic H200"
-    shown = extended(tmp_path / "other", pair(made_up.run_info("run-2"), "GPU-made-up", "GPU-b"))
-    assert (shown.badge(MATMUL).gpus, shown.badge(two).gpus) == (1, 4)
+
+def test_a_table_of_several_experiments_counts_each_gpu_once() -> None:
+    products, networks = (Recorded("h200").badge(experiment(name)).gpus for name in ("strassen", "mlp"))
+    assert products - networks and networks - products
+    assert claims("09", "recorded:h200").badge.endswith(f" · {len(products | networks)} GPUs")
 
 
 def test_a_run_of_two_devices_names_both(monkeypatch: pytest.MonkeyPatch) -> None:
