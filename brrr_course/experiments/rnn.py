@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from brrr.core.errors import NotRecordedError
 from brrr.core.measurement import Estimate, Field, Point
 from brrr.counting.cost import ITEMSIZE, Cost
+from brrr.gpu import is_gpu
 from brrr.gpu.precision import float32_recurrence
 from brrr.roofline.device_model import DeviceModel, model_of
 from brrr.roofline.figures import level_rate
@@ -393,6 +394,8 @@ def _train_persistent(given: RecurrentInputs) -> Run:
 def _train_cudnn(given: RecurrentInputs) -> Run:
     """cuDNN gives gradients of a module in training mode only, and a layer without dropout computes the same in it."""
     module = copy.deepcopy(given.module).train()
+    if is_gpu(given.x.device):
+        module.flatten_parameters()  # a copy's weights lie apart: each call would put them together
 
     def run() -> tuple[torch.Tensor, ...]:
         with float32_recurrence():
