@@ -17,14 +17,12 @@ from contextlib import suppress
 from functools import partial
 from itertools import cycle
 from statistics import median
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from brrr.core.errors import UnavailableError
+from brrr.core.heavy import torch
 from brrr.gpu.cublas import DATA_TYPES, WORKSPACE_BYTES, Blas, bindings
 from brrr.gpu.launching import fastest
-
-if TYPE_CHECKING:
-    import torch
 
 CANDIDATES, TRIES, LAUNCHES, HEAD_START_CYCLES = 8, 3, 24, 1_000_000
 """What cuBLASLt is asked for, with its workspace and once more without; how often each is timed, by so many launches in
@@ -236,8 +234,6 @@ def seconds(run: Callable[[], None], stream: int, device_index: int, limit: floa
 
     limit: beyond it the first try is enough.
     """
-    import torch
-
     device = torch.device("cuda", device_index)
     queue = torch.cuda.ExternalStream(stream, device=device) if stream else torch.cuda.default_stream(device)
     with torch.cuda.device(device), torch.cuda.stream(queue):
@@ -247,8 +243,6 @@ def seconds(run: Callable[[], None], stream: int, device_index: int, limit: floa
 
 
 def _once(run: Callable[[], None], queue: Any) -> float:
-    import torch
-
     begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
     torch.cuda._sleep(HEAD_START_CYCLES)
     begin.record(queue)
@@ -261,8 +255,6 @@ def _once(run: Callable[[], None], queue: Any) -> float:
 
 def capturing() -> bool:
     """Whether a CUDA Graph is being captured, when nothing may be timed."""
-    import torch
-
     return torch.cuda.is_available() and torch.cuda.is_current_stream_capturing()
 
 

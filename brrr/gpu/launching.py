@@ -14,6 +14,7 @@ from functools import lru_cache, partial
 from typing import Any, NamedTuple, TypeVar
 
 from brrr.core.errors import UnavailableError
+from brrr.core.heavy import driver, torch
 from brrr.gpu.nvrtc import F32, I32, I64, PTR, check, machine_code, make_current
 
 T = TypeVar("T")
@@ -38,8 +39,6 @@ class PreparedLaunch:
         self, function: Any, grid: Dim, block: Dim, values: Sequence[Any], shared_bytes: int = 0, cluster: int = 0,
         cooperative: bool = False, overlap: bool = False,
     ) -> None:  # fmt: skip
-        from cuda.bindings import driver
-
         self.values = tuple(values)
         self._pointers = (ctypes.c_void_p * len(values))(*(ctypes.addressof(value) for value in values))
         self._address = ctypes.addressof(self._pointers)
@@ -59,8 +58,6 @@ class PreparedLaunch:
 
 def launch_config(grid: Dim, block: Dim, shared_bytes: int = 0) -> Any:
     """cuda-bindings' description of a launch on the default stream."""
-    from cuda.bindings import driver
-
     config = driver.CUlaunchConfig()
     config.gridDimX, config.gridDimY, config.gridDimZ = grid
     config.blockDimX, config.blockDimY, config.blockDimZ = block
@@ -70,8 +67,6 @@ def launch_config(grid: Dim, block: Dim, shared_bytes: int = 0) -> Any:
 
 def launch_attributes(cluster: int, cooperative: bool, overlap: bool) -> list[Any]:
     """The attributes of a launch that are not the default."""
-    from cuda.bindings import driver
-
     made, kinds = [], driver.CUlaunchAttributeID
     if cluster:
         made.append(driver.CUlaunchAttribute())
@@ -91,24 +86,18 @@ def launch_attributes(cluster: int, cooperative: bool, overlap: bool) -> list[An
 
 def allow_shared(function: Any, shared_bytes: int) -> None:
     """More shared memory for a kernel than the 48 KB that need no permission."""
-    from cuda.bindings import driver
-
     attribute = driver.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
     check(driver.cuFuncSetAttribute(function, attribute, shared_bytes), f"{shared_bytes} bytes of shared memory")
 
 
 def allow_clusters_of_16(function: Any) -> None:
     """Clusters of more than 8 blocks, which not every GPU can run."""
-    from cuda.bindings import driver
-
     attribute = driver.CUfunction_attribute.CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED
     check(driver.cuFuncSetAttribute(function, attribute, 1), "clusters of more than 8 blocks")
 
 
 def active_clusters(function: Any, cluster: int, threads: int, shared_bytes: int) -> int:
     """How many clusters of a kernel run on the GPU at once; 0 where none does."""
-    from cuda.bindings import driver
-
     config = launch_config((cluster, 1, 1), (threads, 1, 1), shared_bytes)
     attributes = launch_attributes(cluster, cooperative=False, overlap=False)
     config.attrs, config.numAttrs = attributes, len(attributes)
@@ -118,16 +107,12 @@ def active_clusters(function: Any, cluster: int, threads: int, shared_bytes: int
 
 def active_blocks(function: Any, threads: int, shared_bytes: int) -> int:
     """How many blocks of a kernel run on one multiprocessor at once."""
-    from cuda.bindings import driver
-
     occupancy = driver.cuOccupancyMaxActiveBlocksPerMultiprocessor
     return int(check(occupancy(function, threads, shared_bytes), "its occupancy"))
 
 
 @lru_cache(maxsize=1)
 def _raw_stream() -> Callable[[int], int]:
-    import torch
-
     # What torch's own compiled code calls; the public way makes a Stream object, which costs ten times as much.
     return torch._C._cuda_getCurrentRawStream
 
@@ -204,8 +189,6 @@ def pycuda_driver(device_index: int) -> Any:
 
 def require_default_stream() -> None:
     """UnavailableError where torch's current stream is not its default one: PyCUDA takes no other library's streams."""
-    import torch
-
     if torch.cuda.current_stream().cuda_stream:
         raise UnavailableError(
             "PyCUDA launches on torch's default stream only, and another one is current; leave its `with` block"
@@ -228,8 +211,6 @@ def shared_stream(device_index: int) -> SharedStream:
 
     One for each GPU, kept; a CUDA Graph of PyCUDA's launches is captured on it. UnavailableError without PyCUDA.
     """
-    import torch
-
     make_current(device_index)
     stream = pycuda_driver(device_index).Stream(NON_BLOCKING)
     _forget_at_exit(shared_stream)
@@ -238,8 +219,6 @@ def shared_stream(device_index: int) -> SharedStream:
 
 def pycuda_stream(device_index: int) -> Any:
     """torch's current stream for PyCUDA: None for the default one, else the shared one; UnavailableError for others."""
-    import torch
-
     current = torch.cuda.current_stream(device_index).cuda_stream
     if not current:
         return None

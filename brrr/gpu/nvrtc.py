@@ -12,6 +12,7 @@ from typing import Any
 
 from brrr.core.errors import UnavailableError
 from brrr.core.files import PACKAGE, keep, kept
+from brrr.core.heavy import driver, torch
 from brrr.core.private import private_folder
 
 U32, U64, I64, PTR = ctypes.c_uint32, ctypes.c_uint64, ctypes.c_int64, ctypes.c_void_p
@@ -29,9 +30,6 @@ class Kernel:
         self._handle, self.name = handle, name
 
     def __call__(self, grid: tuple[int, int, int], block: tuple[int, int, int], *args: tuple[float, Any]) -> None:
-        import torch
-        from cuda.bindings import driver
-
         values = (tuple(value for value, _ in args), tuple(kind for _, kind in args))
         stream = torch.cuda.current_stream().cuda_stream
         check(driver.cuLaunchKernel(self._handle, *grid, *block, 0, stream, values if args else 0, 0), self.name)
@@ -69,24 +67,18 @@ def function(
 
     options: NVRTC's, such as "-DROWS=4"; head: text in front of the file's; suffix: the "a" of sm_90a.
     """
-    from cuda.bindings import driver
-
     module = _module(source_name, device_index, options, head, suffix)
     return check(driver.cuModuleGetFunction(module, name.encode()), name)
 
 
 @lru_cache(maxsize=512)
 def _module(source_name: str, device_index: int, options: tuple[str, ...], head: str, suffix: str) -> Any:
-    from cuda.bindings import driver
-
     code = machine_code(source_name, make_current(device_index) + suffix, options, head)
     return check(driver.cuModuleLoadData(code), f"loading {source_name}")
 
 
 def make_current(device_index: int) -> str:
     """Make torch's primary context current in this thread; returns the GPU's architecture, such as "sm_90"."""
-    import torch
-
     torch.zeros(1, device=f"cuda:{device_index}")  # torch makes the context, with its own settings
     major, minor = torch.cuda.get_device_capability(device_index)
     return f"sm_{major}{minor}"
@@ -100,8 +92,6 @@ def kernel(source_name: str, name: str, device_index: int) -> Kernel:
 
 def probe_kernel(name: str) -> Kernel:
     """A kernel of `probe.cu` on torch's current device."""
-    import torch
-
     return kernel("gpu/probe.cu", name, torch.cuda.current_device())
 
 

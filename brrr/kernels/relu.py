@@ -6,14 +6,12 @@ The kernel of `relu.cu` is compiled by NVRTC, and runs in torch's context on its
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from brrr.core.heavy import torch
 from brrr.gpu.launching import pycuda_function, require_default_stream
 from brrr.kernels.alone import CudaFile, Example, alone, giving
 from brrr.kernels.checks import check_launch
-
-if TYPE_CHECKING:
-    import torch
 
 SOURCE = "kernels/relu.cu"
 KERNEL, ARGUMENTS = "brrr_relu4", "PPq"
@@ -53,8 +51,6 @@ def blocks(count: int) -> int:
 
 def examples(device: str) -> Iterator[Example]:
     """ReLU of 16 million numbers."""
-    import torch
-
     x = torch.randn(2**24, device=device)
     out = torch.full_like(x, torch.nan)
     yield Example("ReLU", x.numel(), 2.0 * x.nbytes, giving(out, prepared_launch(x, out)), x.double().relu())

@@ -9,13 +9,12 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from brrr.core.errors import ArgumentError, UnavailableError, extras
+from brrr.core.heavy import torch
 from brrr.gpu import CUDA, is_cpu, is_cuda, is_gpu, kind_of
 from brrr.networks.network import Network
 from brrr.networks.prepared import Prepared, captured
 
 if TYPE_CHECKING:
-    import torch
-
     from brrr.networks.network import Weights
 
 
@@ -75,8 +74,6 @@ def _require_current(name: str, device: torch.device) -> None:
     """Streams, handles and kernels here are those of torch's current GPU."""
     if not is_cuda(device):
         return
-    import torch
-
     if device.index != torch.cuda.current_device():
         current = f"cuda:{torch.cuda.current_device()}, the current GPU"
         raise ArgumentError(f"{name}.build", "weights", str(device), current, "Use torch.cuda.device(...)")

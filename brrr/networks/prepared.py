@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Self
 
 from brrr.core.errors import UnavailableError
+from brrr.core.heavy import torch
 
 if TYPE_CHECKING:
     from brrr.networks.network import Weights
@@ -57,8 +58,6 @@ def captured(make: Callable[[Weights], Callable[[], Any]], weights: Weights) -> 
 
     It is made and captured on a stream that PyCUDA can use too, where PyCUDA is here.
     """
-    import torch
-
     from brrr.gpu.launching import shared_stream
     from brrr.gpu.precision import float32_products
     from brrr.running.graphs import capture

@@ -11,13 +11,11 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from brrr.core.callables import require_callable
 from brrr.core.errors import ArgumentError, CaptureError, UnavailableError, whole
-
-if TYPE_CHECKING:
-    import torch
+from brrr.core.heavy import torch
 
 _REASONS = (
     (("synchronizing CUDA operation", "operation not permitted when stream is capturing", "StreamCapture"),
@@ -100,8 +98,6 @@ def capture(
     """
     _check_arguments(fn, inputs, warmup)
     _require_cuda()
-    import torch
-
     from brrr.timing.graph_times import side_stream
 
     stream = side_stream(torch.cuda.current_device()) if stream is None else stream
@@ -126,8 +122,6 @@ def _rehearse(fn: Callable[..., Any], inputs: tuple[Any, ...]) -> None:
     First a run in which torch reports its own waiting calls, with the line that made them; then a capture that torch's
     memory manager does not know of, whose graph is thrown away.
     """
-    import torch
-
     mode = torch.cuda.get_sync_debug_mode()
     with warnings.catch_warnings():  # torch says once that it misses some: the capture below refuses those
         warnings.filterwarnings("ignore", message="Synchronization debug mode")
@@ -155,7 +149,6 @@ def _rehearse(fn: Callable[..., Any], inputs: tuple[Any, ...]) -> None:
 
 def _nodes_of(call: Callable[[], Any]) -> int:
     """How many kernels and copies a capture of the call on torch's current stream holds; the graph is thrown away."""
-    import torch
     from cuda.bindings import driver
 
     from brrr.gpu.nvrtc import check

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from brrr.core.errors import UnavailableError
+from brrr.core.heavy import torch
 from brrr.core.measurement import Processor
 from brrr.gpu import tensors_on
 from brrr.timing.cpu_queue import CpuQueue, Ticket
@@ -54,8 +55,6 @@ class StreamLane(Lane):
     """
 
     def __init__(self, kind: Processor) -> None:
-        import torch
-
         self._of: Any = torch.get_device_module(tensors_on(kind))
         if not hasattr(self._of, "Stream"):
             raise UnavailableError(f"Pipeline: torch has no streams on {kind!r}, so nothing can overlap there")

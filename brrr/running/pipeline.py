@@ -17,6 +17,7 @@ from typing import Any
 from brrr.core import units
 from brrr.core.callables import require_callable
 from brrr.core.errors import ArgumentError, DeviceMemoryError, UnavailableError, extras, whole
+from brrr.core.heavy import torch
 from brrr.core.measurement import DeviceKind
 from brrr.gpu import free_bytes, is_cpu, is_gpu, is_queue, tensors_on
 from brrr.gpu.device import processor_for
@@ -98,8 +99,6 @@ class Pipeline:
         pinned: bool = True,
         lanes: tuple[Lane, Lane, Lane] | None = None,
     ) -> None:
-        import torch
-
         self.compute, self.dtype = compute, dtype or torch.float32
         self.elements = whole("Pipeline", "elements", elements)
         instead = "'cpu-queue' shows the same schedule here"
@@ -159,14 +158,10 @@ class Pipeline:
 
     def _join(self, last: Any) -> None:
         """Let torch's current stream wait for the last download, so that events and waits on it tell the truth."""
-        import torch
-
         torch.get_device_module(tensors_on(self.device)).current_stream().wait_event(last)
 
     def _allocated(self) -> Iterator[Any]:
         """The buffers, ready for lanes other than the stream that they were allocated on."""
-        import torch
-
         place = tensors_on(self.device)
         _refuse_too_large(self.device_bytes, place)
         try:
@@ -184,8 +179,6 @@ class Pipeline:
         wait for it once; and it must not hand the buffers out again while a lane still works in them, so it is told
         which streams use them.
         """
-        import torch
-
         for lane in self.lanes:
             if isinstance(lane, StreamLane):
                 lane.stream.wait_stream(torch.get_device_module(tensors_on(self.device)).current_stream())
@@ -193,8 +186,6 @@ class Pipeline:
                     buffer.record_stream(lane.stream)
 
     def _check(self, name: str, array: Any) -> None:
-        import torch
-
         fits = isinstance(array, torch.Tensor) and array.shape == (self.elements,) and array.dtype == self.dtype
         if not fits or not is_cpu(array.device) or not array.is_contiguous():
             said = f"{tuple(array.shape)} {array.dtype} on {array.device}" if isinstance(array, torch.Tensor) else array
@@ -233,8 +224,6 @@ def host_array(elements: int, dtype: Any = None, *, pinned: bool = True) -> Any:
     UnavailableError
         If pinned memory is refused: there is no GPU, or it is more than the system locks.
     """
-    import torch
-
     count = whole("host_array", "elements", elements)
     try:
         return torch.empty(count, dtype=dtype or torch.float32, pin_memory=pinned)

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from brrr.core.errors import ArgumentError, UnavailableError
+from brrr.core.heavy import torch
 from brrr.gpu import is_cuda, synchronize, tensors_on
 from brrr.timing.activity import ATTEMPTS, PROFILED, SETTLE_S, detaching_cupti, no_other_session, one_cycle, sees
 from brrr.timing.cpu_queue import CpuQueue, Ticket
@@ -57,8 +58,6 @@ def recorded_loop(
     fn: Callable[[], Any], wait: Callable[[], None], calls: int, *, kind: str
 ) -> tuple[list[Event], float]:
     """One session of the profiler: its events, and the loop's seconds."""
-    import torch
-
     with session("trace", kind) as made:
         if sees(kind):
             torch.ones(8, device=tensors_on(kind))
@@ -103,7 +102,6 @@ def session(call: str, kind: str, **options: bool) -> Iterator[Any]:
 
 
 def _require_profiler(call: str, kind: str) -> None:
-    import torch
     from torch.profiler import ProfilerActivity, supported_activities
 
     if torch._C._autograd._profiler_enabled():

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from brrr.core.heavy import torch
 from brrr.kernels.elementwise.parse import LINE_FILE
-
-if TYPE_CHECKING:
-    import torch
 
 NAME = "brrr_elementwise"
 THREADS, WORDS, WORD_BYTES = 256, 2, 16

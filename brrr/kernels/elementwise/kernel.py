@@ -5,9 +5,10 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Mapping
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from brrr.core.errors import ArgumentError, UnavailableError, extras
+from brrr.core.heavy import driver, torch
 from brrr.gpu import is_cpu, is_gpu
 from brrr.kernels.elementwise.generate import (
     ITEMSIZE,
@@ -21,9 +22,6 @@ from brrr.kernels.elementwise.generate import (
     source,
 )
 from brrr.kernels.elementwise.parse import LineError, checked_line, from_log, output_name, used_names
-
-if TYPE_CHECKING:
-    import torch
 
 Input = Any  # a tensor or a number
 
@@ -43,8 +41,6 @@ class Elementwise:
     """
 
     def __init__(self, line: str, inputs: Mapping[str, Input]) -> None:
-        import torch
-
         self.line = checked_line(line)
         self.output, declared = output_name(self.line)
         _check_names(self.line, self.output, inputs)
@@ -93,8 +89,6 @@ class Elementwise:
         return KernelPlan(self.line, self.output, declared, arrays, numbers, dtype, count, aligned)
 
     def _by_torch(self) -> torch.Tensor:
-        import torch
-
         from brrr.kernels.elementwise.emulate import emulate
 
         with torch.no_grad():
@@ -102,8 +96,6 @@ class Elementwise:
             return result.expand(self.shape).contiguous().clone()
 
     def _launched(self) -> torch.Tensor:
-        import torch
-
         from brrr.gpu.nvrtc import F32, PTR
 
         result = torch.empty(self.shape, dtype=self.dtype, device=self.device)
@@ -184,8 +176,6 @@ def _common_device(tensors: Mapping[str, torch.Tensor]) -> torch.device:
 
 
 def _common_shape(tensors: Mapping[str, torch.Tensor]) -> torch.Size:
-    import torch
-
     try:
         return torch.Size(torch.broadcast_shapes(*(each.shape for each in tensors.values())))
     except RuntimeError:
@@ -195,8 +185,6 @@ def _common_shape(tensors: Mapping[str, torch.Tensor]) -> torch.Size:
 
 def _common_type(tensors: Mapping[str, torch.Tensor]) -> torch.dtype:
     """The type of the result: the one that all tensors' types promote to."""
-    import torch
-
     for name, each in tensors.items():
         if _short(each.dtype) not in ITEMSIZE:
             raise ArgumentError("elementwise", name, each.dtype, f"one of {', '.join(ITEMSIZE)}", "Use .float().")
@@ -209,8 +197,6 @@ def _common_type(tensors: Mapping[str, torch.Tensor]) -> torch.dtype:
 @lru_cache(maxsize=256)
 def _compiled(text: str, line: str, device_index: int) -> Any:
     """The kernel, compiled by NVRTC and loaded into torch's context."""
-    import torch
-
     from brrr.gpu.nvrtc import Kernel, check, missing
 
     if error := missing():
@@ -218,8 +204,6 @@ def _compiled(text: str, line: str, device_index: int) -> Any:
             f"elementwise: NVRTC is not here ({error}), so lines of CUDA C++ cannot be compiled for the GPU; only they "
             "are missing. `pip install cuda-bindings` adds it; on CPU tensors the line is evaluated through torch"
         )
-    from cuda.bindings import driver
-
     major, minor = torch.cuda.get_device_capability(device_index)
     torch.zeros(1, device=f"cuda:{device_index}")  # makes torch's primary context current in this thread
     module = check(driver.cuModuleLoadData(machine_code(text, line, f"sm_{major}{minor}")), "loading your line")

@@ -12,9 +12,10 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from brrr.core.errors import ArgumentError, whole
+from brrr.core.heavy import torch
 from brrr.gpu.launching import PreparedLaunch, raw_stream
 from brrr.gpu.nvrtc import function as function_of
 from brrr.kernels.checks import WORD, check_on_gpu, check_shape, check_tensors
@@ -30,9 +31,6 @@ from brrr.kernels.megakernel.device import (
 )
 from brrr.kernels.megakernel.device import plan as best_plan
 from brrr.kernels.megakernel.plan import MegakernelPlan, NetworkShape
-
-if TYPE_CHECKING:
-    import torch
 
 MOST_BLOCKS = 2**31 - 1
 
@@ -60,8 +58,6 @@ class Megakernel:
         plan: MegakernelPlan | None = None,
         clusters: bool = True,
     ) -> None:
-        import torch
-
         self.network = checked_network(weights, biases, batch)
         self.device = weights[0].device
         if self.device.index != current_device():
@@ -75,8 +71,6 @@ class Megakernel:
 
     def __call__(self, x: torch.Tensor, out: torch.Tensor | None = None) -> torch.Tensor:
         """The result for `x`, of shape (batch, hidden), into `out` or a new tensor; it does not wait for it."""
-        import torch
-
         out = torch.empty_like(x) if out is None else out
         self.prepare(x, out)()
         return out
@@ -119,8 +113,6 @@ class Megakernel:
         )
 
     def _grid_launch(self) -> PreparedLaunch:
-        import torch
-
         network, index = self.network, self.device.index
         function = function_of(GRID_SOURCE, GRID_KERNEL, index)
         if not self._kept:
@@ -136,8 +128,6 @@ def between_blocks(
     made: MegakernelPlan, network: NetworkShape, device: torch.device
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Where the blocks of a wide plan exchange results, and the counters, which a launch leaves at zero."""
-    import torch
-
     clusters = made.clusters(network.batch)
     results = torch.empty(clusters, 2, made.rows * made.width, device=device)
     return results, torch.zeros(clusters, network.layers, dtype=torch.int32, device=device)
@@ -160,8 +150,6 @@ def packed(
     With a plan: weights as [layer][block][chunk][column][k], so that a chunk is one contiguous copy, biases as
     [layer][column], both with zeros from `hidden` to `width`. Without: stacked.
     """
-    import torch
-
     stacked, offsets = torch.stack([w.detach() for w in weights]), torch.stack([b.detach() for b in biases])
     if made is None:
         return stacked.contiguous(), offsets.contiguous()
