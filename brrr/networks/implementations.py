@@ -6,16 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from importlib import import_module
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from brrr.core.errors import ArgumentError, UnavailableError, extras
 from brrr.core.heavy import torch
 from brrr.gpu import CUDA, is_cpu, is_cuda, is_gpu, kind_of
-from brrr.networks.network import Network
+from brrr.networks.network import Network, Weights
 from brrr.networks.prepared import Prepared, captured
-
-if TYPE_CHECKING:
-    from brrr.networks.network import Weights
 
 
 @dataclass(frozen=True)
@@ -105,9 +102,7 @@ _LADDER: tuple[tuple[Any, ...], ...] = (
     ("triton-graph", "Triton, CUDA Graph", _GPU, f"{_LAUNCHED}:triton", True),
     ("megakernel", "megakernel", _GPU, f"{_LAUNCHED}:megakernel"),
     ("megakernel-graph", "megakernel, CUDA Graph", _GPU, f"{_LAUNCHED}:megakernel", True),
-    ("strassen", "Strassen's products", _GPU, f"{_LAUNCHED}:strassen"),
     ("strassen-graph", "Strassen's products, CUDA Graph", _GPU, f"{_LAUNCHED}:strassen", True),
-    ("strassen-accurate", "split products", _GPU, f"{_LAUNCHED}:accurate"),
     ("strassen-accurate-graph", "split products, CUDA Graph", _GPU, f"{_LAUNCHED}:accurate", True),
 )
 

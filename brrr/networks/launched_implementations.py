@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -10,13 +11,9 @@ import torch
 
 from brrr.core.callables import giving
 from brrr.core.errors import UnavailableError
-from brrr.networks.network import Weights
-from brrr.networks.network_time import gains, layer_way
+from brrr.networks.network import TF32_LAYER, Weights
 from brrr.networks.torch_implementations import Run, buffers, in_precision
-from brrr.strassen.chain_run import ChainRun
-from brrr.strassen.execution import prepare_right, run_all
-from brrr.strassen.layers import Layer
-from brrr.strassen.operands import Right
+from brrr.strassen.accuracy import PLAIN
 
 
 def pycuda(weights: Weights) -> Run:
@@ -93,34 +90,31 @@ def in_order(made: Steps, weights: Weights) -> Run:
 # ---------------------------------------------------------------------------------------------------------------------
 # The ways by Strassen products, the additions between two layers in one pass with bias and ReLU.
 
+SAFE = 0.8
+"""Of a network's tolerance, what the predicted errors of its layers may come to together."""
+
 
 def strassen(weights: Weights) -> Run:
     """Products of the type's own, one launch for them and one for all additions between two layers."""
-    return _where_it_gains(weights, "strassen")
+    network = weights.network
+    own = "tf32" if network.tf32 else PLAIN[network.dtype]
+    each = TF32_LAYER if network.tf32 else SAFE * weights.tolerance / math.sqrt(network.layers)
+    return _by_strassen(weights, own, accuracy=each, inner=own)
 
 
 def accurate(weights: Weights) -> Run:
     """Split products, as exact as float32's, with levels outside where they pay."""
-    return _where_it_gains(weights, "strassen-accurate")
+    if weights.network.dtype != "float32" or weights.network.tf32:
+        raise UnavailableError(f"split products are of float32 alone, and this is {weights.network}")
+    return _by_strassen(weights, PLAIN["float32"], accuracy="fp32")
 
 
-def _where_it_gains(weights: Weights, way: str) -> Run:
-    if reason := gains(way, weights.network):
-        raise UnavailableError(f"{way}: {reason}")
-    return in_precision(launches(weights, way), weights)
+def _by_strassen(weights: Weights, own: str, **asked: Any) -> Run:
+    """As `StrassenMLP` runs it; UnavailableError where that is the library's own product."""
+    from brrr.strassen.network import StrassenMLP
 
-
-def launches(weights: Weights, way: str) -> Run:
-    """All launches, their buffers and the weights' part made once, on the stream that is torch's current one now."""
-    network, x = weights.network, weights.x
-    chain = tuple(Layer(w, b, relu=True) for w, b in zip(weights.weights, weights.biases, strict=True))
-    chosen = layer_way(network, way, x.device.type)
-    with torch.inference_mode():
-        lying = [Right(w, True) for w in weights.weights]
-        rights = [prepare_right(each, chosen) for each in lying] if chosen.prepared else lying
-        run = ChainRun(chain, [chosen] * network.layers, rights, x)
-        out = torch.empty_like(x)
-        steps = run.steps(x, out)
-    made = giving(out, torch.inference_mode()(partial(run_all, steps)), (run, weights))
-    made()  # libraries load, and kernels compile, now and not in a measurement
-    return made
+    model = StrassenMLP.of(weights.weights, weights.biases, graphs=True, **asked)
+    chosen = model.explain(weights.network.batch)[0].implementation
+    if chosen.classical and chosen.inner == own:
+        raise UnavailableError(f"no other product than {own} is predicted to gain for {weights.network}")
+    return in_precision(torch.no_grad()(partial(model, weights.x)), weights)
