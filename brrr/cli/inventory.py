@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from types import ModuleType, NoneType
 from typing import Literal, TypeVar
 
+from brrr.core.errors import first_line
 from brrr.gpu import CUDA, UNTRUSTED_EVENTS, device, gpu_here, is_cuda, probe
 from brrr.timing.activity import sees
 
@@ -50,10 +51,10 @@ def gather() -> Facts:
         torch, no_torch = _asked(probe.torch_module)
         problem, failed = _asked(device.cuda_problem)
         gpus, no_smi = _asked(smi.result)
-    cuda_problem = f"the check of CUDA fails: {device.first_line(failed)}" if failed else problem
+    cuda_problem = f"the check of CUDA fails: {first_line(failed)}" if failed else problem
     return Facts(
-        torch, device.first_line(no_torch) if no_torch else "", cuda_problem, gpus or (),
-        device.first_line(no_smi) if no_smi else "", type(no_smi) not in (NoneType, probe.ProbeError),
+        torch, first_line(no_torch) if no_torch else "", cuda_problem, gpus or (),
+        first_line(no_smi) if no_smi else "", type(no_smi) not in (NoneType, probe.ProbeError),
         bool(gpus) or cuda_problem is None or bool(_asked(probe.gpu_seen)[0]), _asked(probe.driver_cuda)[0],
     )  # fmt: skip
 
@@ -96,7 +97,7 @@ def _row(what: str, enables: str, check: Callable[[], tuple[Status, str]]) -> Ro
     except probe.ProbeError as error:
         status, seen = "missing", str(error)
     except Exception as error:  # a table with one bad row is of more use than a traceback
-        status, seen = "problem", f"the check itself fails: {device.first_line(error)}"
+        status, seen = "problem", f"the check itself fails: {first_line(error)}"
     return Row(what, status, seen, enables)
 
 

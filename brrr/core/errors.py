@@ -150,3 +150,12 @@ def extras(call: str) -> Iterator[None]:
         if package not in EXTRAS:
             raise
         raise UnavailableError(f"{call} needs {package}, which is not installed: {install(package)}") from error
+
+
+def first_line(error: object) -> str:
+    """The first line of a message, or the error's type where it has none.
+
+    >>> first_line(ValueError("no\\nmore")), first_line(ValueError())
+    ('no', 'ValueError')
+    """
+    return next(iter(str(error).strip().splitlines()), type(error).__name__)

@@ -17,11 +17,11 @@ from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.utils import _pytree
 
 from brrr.core.callables import require_callable, require_run
-from brrr.core.errors import ArgumentError, BrrrError, TraceError, UnavailableError
+from brrr.core.errors import ArgumentError, BrrrError, TraceError, UnavailableError, first_line
 from brrr.counting.cost import Cost
 from brrr.counting.description import Description, device_around
 from brrr.counting.mode import CostMode, only_strided
-from brrr.counting.parts import as_written
+from brrr.counting.parts import as_written, replaced
 from brrr.counting.state import as_before, reached
 from brrr.counting.traffic import storage_key
 from brrr.gpu import gpu_here, is_gpu, kind_of
@@ -248,8 +248,9 @@ class _Fake:
     def surroundings(self) -> AbstractContextManager[Any]:
         """The fake mode; an operator that fails is reported by its exception alone, not in torch's log too."""
         both = ExitStack()
-        both.enter_context(_silenced(logging.getLogger("torch._subclasses.fake_tensor")))
-        both.enter_context(_without_onednn())
+        both.enter_context(replaced(logging.getLogger("torch._subclasses.fake_tensor"), "disabled", True))
+        # A recurrent layer on a CPU is one operator of oneDNN, which tells nothing; without it, its products are seen.
+        both.enter_context(replaced(torch.backends.mkldnn, "enabled", False))
         both.enter_context(self._mode)
         return both
 
@@ -257,17 +258,6 @@ class _Fake:
         dtype, device = getattr(torch, leaf.dtype), self._device if leaf.device is None else _present(leaf.device)
         with self._mode:
             return torch.empty(leaf.shape, dtype=dtype, device=device, requires_grad=leaf.requires_grad)
-
-
-@contextmanager
-def _without_onednn() -> Iterator[None]:
-    """A recurrent layer on a CPU is one operator of oneDNN, which tells nothing; without it, its products are seen."""
-    before = torch._C._get_mkldnn_enabled()
-    torch._C._set_mkldnn_enabled(False)
-    try:
-        yield
-    finally:
-        torch._C._set_mkldnn_enabled(before)
 
 
 def _present(device: str) -> torch.device:
@@ -279,15 +269,6 @@ def _present(device: str) -> torch.device:
     if is_gpu(found) and kind_of(found) != gpu_here():
         raise UnavailableError(f"cost: device={device!r}, but there is no GPU here; leave it out to count on the CPU")
     return found
-
-
-@contextmanager
-def _silenced(logger: logging.Logger) -> Iterator[None]:
-    before, logger.disabled = logger.disabled, True
-    try:
-        yield
-    finally:
-        logger.disabled = before
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -320,15 +301,11 @@ def _reason(error: Exception) -> str | None:
     if isinstance(error, _NEEDS_VALUES):
         return f"needs a value, which a description does not have ({error})"
     if isinstance(error, _UNSUPPORTED):
-        return f"uses what works on real tensors only ({_first_line(error)})"
+        return f"uses what works on real tensors only ({first_line(error)[:160]})"
     text = str(error).lower()
     if any(part in text for part in _VALUES_TEXT):
-        return f"needs the data itself, which a description does not have ({_first_line(error)})"
+        return f"needs the data itself, which a description does not have ({first_line(error)[:160]})"
     return None
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error).strip().splitlines() or [type(error).__name__])[0][:160]
 
 
 def _message(fn: Any, error: Exception, reason: str) -> str:

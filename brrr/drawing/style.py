@@ -12,20 +12,16 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from html import escape
 from io import BytesIO
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from matplotlib import rc_context
+from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocator
 
 from brrr.core import units
-from brrr.core.measurement import Value
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
-    from brrr.core.measurement import Badge
+from brrr.core.measurement import Badge, Value
 
 WIDTH, HEIGHT = 760, 440
 """Size of a figure on the page, in CSS pixels; the picture itself has SHARP times as many each way."""

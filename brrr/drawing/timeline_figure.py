@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 from textwrap import fill
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from matplotlib import rc_context
+from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection, PatchCollection
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch, Rectangle
@@ -18,15 +19,11 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator, NullLocator
 
 from brrr.core import units
 from brrr.core.intervals import Interval, gaps
+from brrr.core.measurement import Badge
 from brrr.drawing import style
 from brrr.gpu import is_cpu, is_queue
 from brrr.tracing.spans import HOST_LANES, Kind, Span
 from brrr.tracing.timeline import Timeline, device_of, lane_title, verdict
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
-    from brrr.core.measurement import Badge
 
 MOST_CALLS, MOST_WORK = 8, 40
 """Without a wish, the picture shows as many calls as this, and as do this many things on the device."""

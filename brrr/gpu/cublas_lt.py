@@ -192,8 +192,8 @@ def _fastest(blas: Blas, key: Key, turns: list[Operands]) -> Preparation:
     """The best of all, or cuBLAS's own choice where that is as good."""
 
     def taken(way: Preparation, least: float) -> float:
-        run = InTurn([way(blas, key, each) for each in turns])
-        return seconds(run, blas.stream, blas.device_index, HOPELESS * least)
+        calls = cycle([way(blas, key, each) for each in turns])
+        return seconds(lambda: next(calls)(), blas.stream, blas.device_index, HOPELESS * least)
 
     ways = (as_chosen_by_cublas, without_workspace, *_offered_by_lt(blas, key))
     return fastest(ways, taken, LEAST_GAIN, refusals()) or as_chosen_by_cublas
@@ -217,16 +217,6 @@ def refusals() -> tuple[type[Exception], ...]:
         with suppress(UnavailableError):
             found.append(getattr(library(), name))
     return tuple(found)
-
-
-class InTurn:
-    """Calls that take turns: each call of this is the next one's."""
-
-    def __init__(self, calls: Sequence[Callable[[], None]]) -> None:
-        self._next = cycle(calls).__next__
-
-    def __call__(self) -> None:
-        self._next()()
 
 
 def seconds(run: Callable[[], None], stream: int, device_index: int, limit: float = math.inf) -> float:

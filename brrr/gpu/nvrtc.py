@@ -6,12 +6,13 @@ cuda-bindings and NVRTC come with every CUDA build of torch from 2.11 on, so thi
 import ctypes
 import hashlib
 import re
+from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from brrr.core.errors import UnavailableError
-from brrr.core.files import PACKAGE, keep, kept
+from brrr.core.errors import RecordingError, UnavailableError
+from brrr.core.files import PACKAGE, kept, write_atomically
 from brrr.core.heavy import driver, torch
 from brrr.core.private import private_folder
 
@@ -114,7 +115,8 @@ def machine_code(source_name: str, arch: str, options: tuple[str, ...] = (), hea
     if found is not None and found.startswith(ELF):
         return found
     code = compile_cubin(source, source_name, arch, options)
-    keep(path, code)
+    with suppress(RecordingError):  # a disk that refuses costs nothing but the keeping
+        write_atomically(path, code)
     return code
 
 

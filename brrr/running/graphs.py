@@ -14,7 +14,7 @@ from collections.abc import Callable
 from typing import Any
 
 from brrr.core.callables import require_callable
-from brrr.core.errors import ArgumentError, CaptureError, UnavailableError, whole
+from brrr.core.errors import ArgumentError, CaptureError, UnavailableError, first_line, whole
 from brrr.core.heavy import torch
 
 _REASONS = (
@@ -165,7 +165,7 @@ def _nodes_of(call: Callable[[], Any]) -> int:
 
 
 def _refusal(fn: Callable[..., Any], error: Exception) -> CaptureError:
-    said = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+    said = first_line(error)
     for signs, why, hint in _REASONS:
         if any(sign.lower() in str(error).lower() for sign in signs):
             return CaptureError(f"capture: {_name(fn)} cannot become a CUDA Graph, for {why}. {hint} ({said})")

@@ -16,7 +16,7 @@ from typing import Any
 
 from brrr.core import units
 from brrr.core.callables import require_callable
-from brrr.core.errors import ArgumentError, DeviceMemoryError, UnavailableError, extras, whole
+from brrr.core.errors import ArgumentError, DeviceMemoryError, UnavailableError, extras, first_line, whole
 from brrr.core.heavy import torch
 from brrr.core.measurement import DeviceKind
 from brrr.gpu import free_bytes, is_cpu, is_gpu, is_queue, tensors_on
@@ -163,11 +163,12 @@ class Pipeline:
     def _allocated(self) -> Iterator[Any]:
         """The buffers, ready for lanes other than the stream that they were allocated on."""
         place = tensors_on(self.device)
-        _refuse_too_large(self.device_bytes, place)
+        if self.device_bytes > (free := free_bytes(place)):
+            raise _too_large(self.device_bytes, units.nbytes(free), place)
         try:
             found = [torch.empty(self.chunk_elements, dtype=self.dtype, device=place) for _ in range(self.buffers)]
         except torch.OutOfMemoryError as error:
-            raise DeviceMemoryError(_too_large(self.device_bytes, "less", place)) from error
+            raise _too_large(self.device_bytes, "less", place) from error
         if is_gpu(self.device):
             self._hand_over(found)
         yield from found
@@ -231,7 +232,7 @@ def host_array(elements: int, dtype: Any = None, *, pinned: bool = True) -> Any:
         size = units.nbytes(count * (dtype or torch.float32).itemsize)
         raise UnavailableError(
             f"host_array: {size} of {'pinned ' if pinned else ''}memory were refused "
-            f"({str(error).splitlines()[0]}). Without pinned memory copies do not overlap; use fewer elements, or "
+            f"({first_line(error)}). Without pinned memory copies do not overlap; use fewer elements, or "
             "host_array(..., pinned=False) with Pipeline(..., pinned=False), which works and takes longer"
         ) from error
 
@@ -243,15 +244,9 @@ def _lanes(device: DeviceKind) -> tuple[Lane, Lane, Lane]:
     return kind(), kind(), kind()
 
 
-def _refuse_too_large(needed_bytes: int, place: str) -> None:
-    free = free_bytes(place)
-    if needed_bytes > free:
-        raise DeviceMemoryError(_too_large(needed_bytes, units.nbytes(free), place))
-
-
-def _too_large(needed_bytes: int, free: str, place: str) -> str:
+def _too_large(needed_bytes: int, free: str, place: str) -> DeviceMemoryError:
     where = "GPU" if is_gpu(place) else "CPU"
-    return (
+    return DeviceMemoryError(
         f"Pipeline: the buffers need {units.nbytes(needed_bytes)} and {free} is free on the {where}; "
         "use more chunks, or fewer buffers"
     )

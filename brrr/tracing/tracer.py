@@ -8,7 +8,8 @@ from typing import Any
 
 from brrr.core.callables import refuse_shared
 from brrr.core.errors import extras, whole
-from brrr.core.measurement import DeviceKind, median
+from brrr.core.measurement import median
+from brrr.gpu.device import torch_version
 from brrr.timing import checked, no_collection
 from brrr.timing.cpu_queue import CpuQueue, Place, name_of, wait_for
 from brrr.timing.elsewhere import refuse_elsewhere
@@ -86,9 +87,9 @@ def trace(
             loop.time(count, again=True)
             spans, seconds = loop.traced(count)
         loop.time(count)
-    return Timeline(spans, _kind(place), name_of(place), date.today().isoformat(), _torch_version(), count,
-                    loop.period_s, median(loop.loops), seconds / count,
-                    "LIVE, CPU QUEUE" if isinstance(place, CpuQueue) else "LIVE")  # fmt: skip
+    kind, badge = ("cpu-queue", "LIVE, CPU QUEUE") if isinstance(place, CpuQueue) else (place, "LIVE")
+    return Timeline(spans, kind, name_of(place), date.today().isoformat(), torch_version() or "", count,
+                    loop.period_s, median(loop.loops), seconds / count, badge)  # type: ignore[arg-type]  # fmt: skip
 
 
 class TracedLoop:
@@ -152,13 +153,3 @@ class TracedLoop:
         if isinstance(self.place, CpuQueue):
             return traced_loop(self.fn, self.place, calls)
         return profiled_loop(self.fn, self.times.wait, calls, kind=self.place)
-
-
-def _kind(place: Place) -> DeviceKind:
-    return "cpu-queue" if isinstance(place, CpuQueue) else place
-
-
-def _torch_version() -> str:
-    from brrr.gpu.device import this_device
-
-    return this_device("cpu").torch_version or ""
