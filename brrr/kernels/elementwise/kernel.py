@@ -10,6 +10,7 @@ from typing import Any
 from brrr.core.errors import ArgumentError, UnavailableError, extras
 from brrr.core.heavy import driver, torch
 from brrr.gpu import is_cpu, is_gpu
+from brrr.gpu.nvrtc import F32, PTR, Kernel, check, compile_cubin, make_current, missing
 from brrr.kernels.elementwise.generate import (
     ITEMSIZE,
     MOST_BLOCKS,
@@ -96,8 +97,6 @@ class Elementwise:
             return result.expand(self.shape).contiguous().clone()
 
     def _launched(self) -> torch.Tensor:
-        from brrr.gpu.nvrtc import F32, PTR
-
         result = torch.empty(self.shape, dtype=self.dtype, device=self.device)
         if not self._plan.count:
             return result
@@ -197,22 +196,17 @@ def _common_type(tensors: Mapping[str, torch.Tensor]) -> torch.dtype:
 @lru_cache(maxsize=256)
 def _compiled(text: str, line: str, device_index: int) -> Any:
     """The kernel, compiled by NVRTC and loaded into torch's context."""
-    from brrr.gpu.nvrtc import Kernel, check, missing
-
     if error := missing():
         raise UnavailableError(
             f"elementwise: NVRTC is not here ({error}), so lines of CUDA C++ cannot be compiled for the GPU; only they "
             "are missing. `pip install cuda-bindings` adds it; on CPU tensors the line is evaluated through torch"
         )
-    major, minor = torch.cuda.get_device_capability(device_index)
-    torch.zeros(1, device=f"cuda:{device_index}")  # makes torch's primary context current in this thread
-    module = check(driver.cuModuleLoadData(machine_code(text, line, f"sm_{major}{minor}")), "loading your line")
+    module = check(driver.cuModuleLoadData(machine_code(text, line, make_current(device_index))), "loading your line")
     return Kernel(check(driver.cuModuleGetFunction(module, NAME.encode()), NAME), NAME)
 
 
 def machine_code(text: str, line: str, arch: str) -> bytes:
     """The machine code of a generated kernel for `arch`; LineError that points at what does not compile."""
-    from brrr.gpu.nvrtc import compile_cubin
     from brrr.kernels.elementwise.emulate import FUNCTIONS
 
     try:
