@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Mapping
-from functools import lru_cache
+from functools import lru_cache, reduce
 from typing import Any
 
 from brrr.core.errors import ArgumentError, UnavailableError, extras
@@ -187,10 +187,7 @@ def _common_type(tensors: Mapping[str, torch.Tensor]) -> torch.dtype:
     for name, each in tensors.items():
         if _short(each.dtype) not in ITEMSIZE:
             raise ArgumentError("elementwise", name, each.dtype, f"one of {', '.join(ITEMSIZE)}", "Use .float().")
-    common, *others = (each.dtype for each in tensors.values())
-    for other in others:
-        common = torch.promote_types(common, other)
-    return common
+    return reduce(torch.promote_types, (each.dtype for each in tensors.values()))
 
 
 @lru_cache(maxsize=256)
