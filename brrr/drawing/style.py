@@ -129,12 +129,9 @@ def look(index: int) -> dict[str, Any]:
     >>> look(0)["marker"]
     'o'
     """
-    return {"color": COLOURS[index % len(COLOURS)], "linestyle": "-", "marker": MARKERS[_marker(index)]}
-
-
-def _marker(index: int) -> int:
-    """Where the colours begin again, the markers are shifted by one: no two of 49 lines look alike."""
-    return (index + index // len(COLOURS)) % len(MARKERS)
+    # Where the colours begin again, the markers are shifted by one: no two of 49 lines look alike.
+    marker = MARKERS[(index + index // len(COLOURS)) % len(MARKERS)]
+    return {"color": COLOURS[index % len(COLOURS)], "linestyle": "-", "marker": marker}
 
 
 def draw_line(on: Axes, xs: Sequence[float], ys: Sequence[float], index: int, label: str) -> Any:

@@ -160,7 +160,9 @@ def prepared(
     check(x, w, b, out, tf32)
     if not out.numel():
         return _nothing
-    tiling = _tiling_here(tuple(x.shape), w.shape[0], x.dtype, tf32, x.device)
+    (batch, k), n, on = x.shape, w.shape[0], x.device
+    # in the interpreter any will do
+    tiling = _fastest(batch, n, k, x.dtype, tf32, on.index) if is_gpu(on) else tilings(batch, k, x.dtype.itemsize)[0]
     return launch(x, w, b, out, tiling, tf32)
 
 
@@ -222,13 +224,6 @@ def stage_bytes(tiling: LayerTiling, itemsize: int) -> int:
     49152
     """
     return (tiling.rows + tiling.columns) * tiling.depth * itemsize * tiling.stages
-
-
-def _tiling_here(shape: tuple[int, ...], n: int, dtype: torch.dtype, tf32: bool, device: torch.device) -> LayerTiling:
-    batch, k = shape
-    if not is_gpu(device):  # the interpreter: any will do
-        return tilings(batch, k, dtype.itemsize)[0]
-    return _fastest(batch, n, k, dtype, tf32, device.index)
 
 
 @lru_cache(maxsize=4096)

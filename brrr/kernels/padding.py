@@ -70,7 +70,9 @@ def padded_matmul(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
         _checked(a, b)
         if not a.is_cuda:
             return a.mm(b)
-        ways = paddings(m, k, n, str(a.dtype)[6:], (_transposed(a), _transposed(b)), _device(a))
+        ways = paddings(
+            m, k, n, str(a.dtype)[6:], (_transposed(a), _transposed(b)), torch.cuda.get_device_name(a.device)
+        )
         if len(ways) > 1 and torch.cuda.is_current_stream_capturing():
             return _padded(a, b, ways[1])
         _CHOSEN[key] = _fastest(a.detach(), b.detach(), ways)
@@ -162,10 +164,6 @@ def _grown(matrix: torch.Tensor, rows: int, columns: int) -> torch.Tensor:
 def _transposed(matrix: torch.Tensor) -> bool:
     """Whether a matrix lies column by column."""
     return matrix.stride(1) != 1 and matrix.stride(0) == 1
-
-
-def _device(matrix: torch.Tensor) -> str:
-    return str(torch.cuda.get_device_name(matrix.device))
 
 
 def _checked(a: torch.Tensor, b: torch.Tensor) -> None:

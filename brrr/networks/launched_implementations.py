@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -16,19 +16,37 @@ from brrr.networks.torch_implementations import Run, buffers, in_precision
 from brrr.strassen.accuracy import PLAIN
 
 
-def pycuda(weights: Weights) -> Run:
-    """Three launches a layer: cuBLAS, the bias, ReLU; each is prepared, its buffers made once."""
-    return in_order(pycuda_steps(weights, fused=False), weights)
+def pycuda(weights: Weights, *, fused: bool = False) -> Run:
+    """Three launches a layer: cuBLAS, the bias, ReLU; each is prepared on the current stream, its buffers made once."""
+    from brrr.gpu.cublas import blas_on
+    from brrr.gpu.cublas_lt import fastest_product
+    from brrr.kernels import bias_relu
+
+    device = weights.x.device
+    blas = blas_on(device.index, torch.cuda.current_stream(device).cuda_stream)
+    sources, targets = buffers(weights)
+    steps: list[Callable[[], Any]] = []
+    for w, b, source, target in zip(weights.weights, weights.biases, sources, targets, strict=True):
+        steps.append(fastest_product(blas, source, w, target, tf32=weights.network.tf32, among=weights.weights))
+        if fused:
+            steps.append(bias_relu.prepared("bias_relu", target, b))
+        else:
+            steps += bias_relu.prepared("bias", target, b), bias_relu.prepared("relu", target)
+    return in_order(steps, targets, weights)
 
 
 def pycuda_fused(weights: Weights) -> Run:
     """Two launches a layer: cuBLAS, then bias and ReLU in one kernel."""
-    return in_order(pycuda_steps(weights, fused=True), weights)
+    return pycuda(weights, fused=True)
 
 
 def triton(weights: Weights) -> Run:
-    """One launch a layer: the product with bias and ReLU in it; its tiles are chosen by trying."""
-    return in_order(triton_steps(weights), weights)
+    """One launch a layer, on the stream that is current then: the product with bias and ReLU in it, tiles tried."""
+    from brrr.kernels.linear_relu import prepared
+
+    sources, targets = buffers(weights)
+    layers = zip(sources, weights.weights, weights.biases, targets, strict=True)
+    return in_order([prepared(*layer, tf32=weights.network.tf32) for layer in layers], targets, weights)
 
 
 def megakernel(weights: Weights) -> Run:
@@ -40,48 +58,13 @@ def megakernel(weights: Weights) -> Run:
     return giving(out, kernel.prepare(weights.x, out), (kernel, weights))
 
 
-Steps = tuple[list[Callable[[], Any]], list[torch.Tensor]]
-"""The launches of all layers, and where each layer writes."""
-
-
-def pycuda_steps(weights: Weights, *, fused: bool) -> Steps:
-    """On torch's current stream, as it is now."""
-    from brrr.gpu.cublas import blas_on
-    from brrr.gpu.cublas_lt import fastest_product
-    from brrr.kernels import bias_relu
-
-    device = weights.x.device
-    blas = blas_on(device.index, torch.cuda.current_stream(device).cuda_stream)
-    sources, targets = buffers(weights)
-    steps: list[Callable[[], Any]] = []
-    for w, b, source, target in zip(weights.weights, weights.biases, sources, targets, strict=True):
-        product = fastest_product(blas, source, w, target, tf32=weights.network.tf32, among=weights.weights)
-        steps.append(product)
-        if fused:
-            steps.append(bias_relu.prepared("bias_relu", target, b))
-        else:
-            steps += bias_relu.prepared("bias", target, b), bias_relu.prepared("relu", target)
-    return steps, targets
-
-
-def triton_steps(weights: Weights) -> Steps:
-    """On the stream that is current at each call."""
-    from brrr.kernels.linear_relu import prepared
-
-    sources, targets = buffers(weights)
-    layers = zip(sources, weights.weights, weights.biases, targets, strict=True)
-    return [prepared(*layer, tf32=weights.network.tf32) for layer in layers], targets
-
-
-def in_order(made: Steps, weights: Weights) -> Run:
+def in_order(steps: Sequence[Callable[[], Any]], targets: Sequence[torch.Tensor], weights: Weights) -> Run:
     """All launches one after the other; the function holds every tensor whose address they know."""
-    steps, targets = made
-    out = targets[-1]
 
     def run(kept: tuple[object, ...] = (weights, targets)) -> torch.Tensor:
         for step in steps:
             step()
-        return out
+        return targets[-1]
 
     run()  # libraries load, and kernels compile, now and not in a measurement
     return run

@@ -12,6 +12,7 @@ host memory (a copy of pageable memory makes the host wait, which then issues no
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from brrr.core import units
@@ -130,8 +131,8 @@ class Pipeline:
             slot = self._slots[self._next]
             self._next = (self._next + 1) % self.buffers
             self._issue(slot, source, target)
-        if is_gpu(self.device) and slot is not None:
-            self._join(slot.free)
+        if is_gpu(self.device) and slot is not None:  # so that events and waits on torch's own stream tell the truth
+            torch.get_device_module(tensors_on(self.device)).current_stream().wait_event(slot.free)
 
     def synchronize(self) -> None:
         """Wait until every call so far has its result; raise what `compute` raised in a worker thread."""
@@ -155,10 +156,6 @@ class Pipeline:
         self.download.wait(slot.done)
         self.download.copy(target, chunk)
         self.download.record(slot.free)
-
-    def _join(self, last: Any) -> None:
-        """Let torch's current stream wait for the last download, so that events and waits on it tell the truth."""
-        torch.get_device_module(tensors_on(self.device)).current_stream().wait_event(last)
 
     def _allocated(self) -> Iterator[Any]:
         """The buffers, ready for lanes other than the stream that they were allocated on."""
@@ -238,10 +235,8 @@ def host_array(elements: int, dtype: Any = None, *, pinned: bool = True) -> Any:
 
 
 def _lanes(device: DeviceKind) -> tuple[Lane, Lane, Lane]:
-    if is_gpu(device):
-        return StreamLane(device), StreamLane(device), StreamLane(device)
-    kind = ThreadLane if is_queue(device) else Lane
-    return kind(), kind(), kind()
+    make = partial(StreamLane, device) if is_gpu(device) else ThreadLane if is_queue(device) else Lane
+    return make(), make(), make()
 
 
 def _too_large(needed_bytes: int, free: str, place: str) -> DeviceMemoryError:

@@ -12,9 +12,9 @@ from brrr.core.heavy import driver, torch
 from brrr.gpu import is_cpu, is_gpu
 from brrr.gpu.nvrtc import F32, PTR, Kernel, check, compile_cubin, make_current, missing
 from brrr.kernels.elementwise.generate import (
-    ITEMSIZE,
     MOST_BLOCKS,
     NAME,
+    STORED,
     THREADS,
     WORD_BYTES,
     Array,
@@ -70,7 +70,7 @@ class Elementwise:
     def bytes(self) -> int:
         """The compulsory bytes: each input read once, and the result written once."""
         read = sum(each.numel() * each.element_size() for each in self._tensors.values())
-        return int(read + self._plan.count * ITEMSIZE[self._plan.dtype])
+        return int(read + self._plan.count * self.dtype.itemsize)
 
     def __call__(self, **others: Input) -> torch.Tensor:
         """The result, a new tensor without a gradient, on torch's current stream; `others` replace inputs."""
@@ -185,8 +185,8 @@ def _common_shape(tensors: Mapping[str, torch.Tensor]) -> torch.Size:
 def _common_type(tensors: Mapping[str, torch.Tensor]) -> torch.dtype:
     """The type of the result: the one that all tensors' types promote to."""
     for name, each in tensors.items():
-        if _short(each.dtype) not in ITEMSIZE:
-            raise ArgumentError("elementwise", name, each.dtype, f"one of {', '.join(ITEMSIZE)}", "Use .float().")
+        if _short(each.dtype) not in STORED:
+            raise ArgumentError("elementwise", name, each.dtype, f"one of {', '.join(STORED)}", "Use .float().")
     return reduce(torch.promote_types, (each.dtype for each in tensors.values()))
 
 

@@ -19,17 +19,7 @@ from brrr.core.heavy import torch
 from brrr.gpu.launching import PreparedLaunch, raw_stream
 from brrr.gpu.nvrtc import function as function_of
 from brrr.kernels.checks import WORD, check_on_gpu, check_shape, check_tensors
-from brrr.kernels.megakernel.device import (
-    GRID_KERNEL,
-    GRID_SOURCE,
-    GRID_THREADS,
-    NO_CLUSTERS,
-    cluster_function,
-    current_device,
-    gpu_of,
-    grid_blocks,
-)
-from brrr.kernels.megakernel.device import plan as best_plan
+from brrr.kernels.megakernel import device as here
 from brrr.kernels.megakernel.plan import MegakernelPlan, NetworkShape
 
 MOST_BLOCKS = 2**31 - 1
@@ -60,10 +50,10 @@ class Megakernel:
     ) -> None:
         self.network = checked_network(weights, biases, batch)
         self.device = weights[0].device
-        if self.device.index != current_device():
+        if self.device.index != here.current_device():
             raise ArgumentError("Megakernel", "weights", str(self.device), "the current GPU", "See torch.cuda.device")
-        gpu = gpu_of(self.device.index) if clusters else NO_CLUSTERS
-        self.plan = plan if plan is not None else best_plan(self.network, gpu)
+        gpu = here.gpu_of(self.device.index) if clusters else here.NO_CLUSTERS
+        self.plan = plan if plan is not None else here.plan(self.network, gpu)
         self._kept: tuple[torch.Tensor, ...] = ()
         self._launch()  # what does not fit on the GPU is refused here
         self._packed = packed(weights, biases, self.plan)
@@ -99,7 +89,7 @@ class Megakernel:
     def _cluster_launch(self) -> PreparedLaunch:
         made, network = self.plan, self.network
         assert made is not None
-        function = cluster_function(made, self.device.index)
+        function = here.cluster_function(made, self.device.index)
         values = (*pointers(4), ctypes.c_int32(network.batch), ctypes.c_int32(network.layers), *pointers(2))
         if made.wide:
             self._kept = self._kept or between_blocks(made, network, self.device)
@@ -114,13 +104,13 @@ class Megakernel:
 
     def _grid_launch(self) -> PreparedLaunch:
         network, index = self.network, self.device.index
-        function = function_of(GRID_SOURCE, GRID_KERNEL, index)
+        function = function_of(here.GRID_SOURCE, here.GRID_KERNEL, index)
         if not self._kept:
             between = torch.empty(2, network.batch, network.hidden, device=self.device)
             self._kept = between, torch.zeros(2, dtype=torch.int32, device=self.device)
         values = (*pointers(6), *(ctypes.c_int32(n) for n in (network.batch, network.hidden, network.layers)))
         values[4].value, values[5].value = (each.data_ptr() for each in self._kept)
-        grid, block = (grid_blocks(function, index), 1, 1), (GRID_THREADS, 1, 1)
+        grid, block = (here.grid_blocks(function, index), 1, 1), (here.GRID_THREADS, 1, 1)
         return PreparedLaunch(function, grid, block, values, cooperative=True)
 
 
