@@ -141,14 +141,9 @@ _CHOSEN: dict[tuple[Key, int], Preparation] = {}
 
 
 def fastest_product(
-    blas: Blas,
-    x: torch.Tensor,
-    w: torch.Tensor,
-    out: torch.Tensor,
-    *,
-    tf32: bool = False,
+    blas: Blas, x: torch.Tensor, w: torch.Tensor, out: torch.Tensor, *, tf32: bool = False,
     among: Sequence[torch.Tensor] = (),
-) -> Callable[[], None]:
+) -> Callable[[], None]:  # fmt: skip
     """As `Blas.product`, by the fastest of cuBLAS's choice, with and without a workspace, and cuBLASLt's candidates.
 
     among: all the weights of this shape that take turns in what the product is for (w itself where none are given):
@@ -195,16 +190,10 @@ def _fastest(blas: Blas, key: Key, turns: list[Operands]) -> Preparation:
         calls = cycle([way(blas, key, each) for each in turns])
         return seconds(lambda: next(calls)(), blas.stream, blas.device_index, HOPELESS * least)
 
-    ways = (as_chosen_by_cublas, without_workspace, *_offered_by_lt(blas, key))
+    ways: list[Preparation] = [as_chosen_by_cublas, without_workspace]
+    with suppress(*refusals()):  # no library, or nothing for this shape
+        ways += [partial(by_lt, algorithm) for algorithm in blas.beside(Lt).candidates(key)]
     return fastest(ways, taken, LEAST_GAIN, refusals()) or as_chosen_by_cublas
-
-
-def _offered_by_lt(blas: Blas, key: Key) -> list[Preparation]:
-    """None without the library, or where it has nothing for this shape."""
-    try:
-        return [partial(by_lt, algorithm) for algorithm in blas.beside(Lt).candidates(key)]
-    except refusals():
-        return []
 
 
 def refusals() -> tuple[type[Exception], ...]:

@@ -59,7 +59,10 @@ def this_device(kind: str = "cuda") -> Device:
     torch. Raises UnavailableError, with the reason, where the accelerator does not work.
     """
     if is_gpu(kind) or (not (is_cpu(kind) or is_queue(kind)) and kind == default_device_kind()):  # which loads torch
-        return _gpu(kind)
+        if problem := accelerator_problem(kind):
+            hint = "What was recorded needs no GPU; `python -m brrr doctor` names what would help."
+            raise UnavailableError(f"this_device: kind is {kind!r}, but {problem}. {hint}")
+        return _cuda_device() if is_cuda(kind) else _accelerator(kind)
     if not is_cpu(kind) and not is_queue(kind):
         raise ArgumentError("this_device", "kind", kind, f'{accelerators()}, "cpu" or "cpu-queue"')
     return Device(
@@ -191,13 +194,6 @@ def too_old_driver(torch: ModuleType) -> str | None:
     if newest is None or needed is None or newest[0] >= int(needed.split(".")[0]):
         return None
     return f"the NVIDIA driver is too old: it runs CUDA up to {_dotted(newest)}, torch needs {needed}"
-
-
-def _gpu(kind: str) -> Device:
-    if problem := accelerator_problem(kind):
-        hint = "What was recorded needs no GPU; `python -m brrr doctor` names what would help."
-        raise UnavailableError(f"this_device: kind is {kind!r}, but {problem}. {hint}")
-    return _cuda_device() if is_cuda(kind) else _accelerator(kind)
 
 
 def _cuda_device() -> Device:

@@ -124,11 +124,9 @@ def _on_current_stream(launch: Callable[[int], None], device_index: int, _kept: 
 
 
 def fastest(
-    candidates: Iterable[T],
-    seconds: Callable[[T, float], float],
-    gain: float = 1.0,
+    candidates: Iterable[T], seconds: Callable[[T, float], float], gain: float = 1.0,
     refusals: tuple[type[Exception], ...] = (),
-) -> T | None:
+) -> T | None:  # fmt: skip
     """The candidate that takes the least time, each tried once; None where all are refused.
 
     >>> fastest([3.0, 2.0, 1.0], lambda each, least: each), fastest([3.0, 2.9], lambda each, least: each, gain=0.9)

@@ -4,15 +4,15 @@ cuda-bindings and NVRTC come with every CUDA build of torch from 2.11 on, so thi
 """
 
 import ctypes
-import hashlib
 import re
+from collections.abc import Callable
 from contextlib import suppress
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
 from brrr.core.errors import RecordingError, UnavailableError
-from brrr.core.files import PACKAGE, kept, write_atomically
+from brrr.core.files import PACKAGE, digest, kept, write_atomically
 from brrr.core.heavy import driver, torch
 from brrr.core.private import private_folder
 
@@ -91,6 +91,13 @@ def kernel(source_name: str, name: str, device_index: int) -> Kernel:
     return Kernel(function(source_name, name, device_index), name)
 
 
+def prepared(
+    source_name: str, name: str, device_index: int, blocks: int, threads: int, *args: tuple[float, Any]
+) -> Callable[[], None]:
+    """A function of no arguments that launches such a kernel in one dimension."""
+    return partial(kernel(source_name, name, device_index), (blocks, 1, 1), (threads, 1, 1), *args)
+
+
 def probe_kernel(name: str) -> Kernel:
     """A kernel of `probe.cu` on torch's current device."""
     return kernel("gpu/probe.cu", name, torch.cuda.current_device())
@@ -109,7 +116,7 @@ def machine_code(source_name: str, arch: str, options: tuple[str, ...] = (), hea
     compiler's version, so that an old one is never taken for a new one.
     """
     source = head + source_text(source_name)
-    name = f"{Path(source_name).stem}-{fingerprint(source, arch, compiler(), *options)}.cubin"
+    name = f"{Path(source_name).stem}-{digest(repr((source, arch, compiler(), *options)))}.cubin"
     path = private_folder("kernels") / name
     found = kept(path)
     if found is not None and found.startswith(ELF):
@@ -126,18 +133,6 @@ def source_text(source_name: str) -> str:
     include = re.compile(r'^#include "(.+)"$', re.MULTILINE)
     text = (PACKAGE / source_name).read_text(encoding="utf-8")
     return include.sub(lambda found: source_text(str(folder / found[1])), text)
-
-
-def fingerprint(*parts: str) -> str:
-    """What tells one compilation from another, in 20 letters.
-
-    >>> fingerprint("a", "bc") == fingerprint("ab", "c")
-    False
-    """
-    digest = hashlib.sha256()
-    for part in parts:
-        digest.update(f"{len(part)}:{part}".encode())
-    return digest.hexdigest()[:20]
 
 
 def missing() -> str:

@@ -16,6 +16,7 @@ from typing import Any
 from brrr.core.callables import require_callable
 from brrr.core.errors import ArgumentError, CaptureError, UnavailableError, first_line, whole
 from brrr.core.heavy import torch
+from brrr.gpu.device import cuda_problem
 
 _REASONS = (
     (("synchronizing CUDA operation", "operation not permitted when stream is capturing", "StreamCapture"),
@@ -97,7 +98,8 @@ def capture(
     "CUDA Graphs" in NVIDIA's CUDA C++ Programming Guide and in PyTorch's notes on CUDA semantics.
     """
     _check_arguments(fn, inputs, warmup)
-    _require_cuda()
+    if problem := cuda_problem():
+        raise UnavailableError(f"capture: a CUDA Graph needs an NVIDIA GPU; {problem}. The recordings show its lines")
     from brrr.timing.graph_times import side_stream
 
     stream = side_stream(torch.cuda.current_device()) if stream is None else stream
@@ -182,13 +184,6 @@ def _check_arguments(fn: object, inputs: tuple[Any, ...], warmup: object) -> Non
         if getattr(each, "is_cuda", None) is not True:
             what = f"a tensor on {each.device}" if hasattr(each, "device") else type(each).__name__
             raise ArgumentError("capture", f"inputs[{place}]", what, "a CUDA tensor", "Move it with .cuda()")
-
-
-def _require_cuda() -> None:
-    from brrr.gpu.device import cuda_problem
-
-    if problem := cuda_problem():
-        raise UnavailableError(f"capture: a CUDA Graph needs an NVIDIA GPU; {problem}. The recordings show its lines")
 
 
 def _require_same(static: tuple[torch.Tensor, ...], new: tuple[torch.Tensor, ...]) -> None:

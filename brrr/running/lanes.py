@@ -8,6 +8,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
+from math import inf
 from typing import Any
 
 from brrr.core.errors import UnavailableError
@@ -113,13 +114,9 @@ class ThreadLane(CpuQueue, Lane):
     """
 
     def __init__(
-        self,
-        link_bytes_per_s: float = float("inf"),
-        worked_s: deque[float] | None = None,
-        *,
-        name: str = "worker",
+        self, link_bytes_per_s: float = inf, worked_s: deque[float] | None = None, *, name: str = "worker",
         copies: str = "copy",
-    ) -> None:
+    ) -> None:  # fmt: skip
         super().__init__()
         self.link_bytes_per_s, self.name, self.copies = link_bytes_per_s, name, copies
         if worked_s is not None:

@@ -89,17 +89,10 @@ class Pipeline:
 
     @extras("Pipeline")
     def __init__(
-        self,
-        compute: Callable[[Any], Any],
-        elements: int,
-        dtype: Any = None,
-        *,
-        chunks: int | None = None,
-        buffers: int = BUFFERS,
-        device: DeviceKind | None = None,
-        pinned: bool = True,
+        self, compute: Callable[[Any], Any], elements: int, dtype: Any = None, *, chunks: int | None = None,
+        buffers: int = BUFFERS, device: DeviceKind | None = None, pinned: bool = True,
         lanes: tuple[Lane, Lane, Lane] | None = None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         self.compute, self.dtype = compute, dtype or torch.float32
         self.elements = whole("Pipeline", "elements", elements)
         instead = "'cpu-queue' shows the same schedule here"
@@ -166,22 +159,15 @@ class Pipeline:
             found = [torch.empty(self.chunk_elements, dtype=self.dtype, device=place) for _ in range(self.buffers)]
         except torch.OutOfMemoryError as error:
             raise _too_large(self.device_bytes, "less", place) from error
-        if is_gpu(self.device):
-            self._hand_over(found)
-        yield from found
-
-    def _hand_over(self, buffers: list[Any]) -> None:
-        """Buffers made on the current stream are used on others.
-
-        The allocator may have handed out memory that earlier work of the current stream still reads, so the lanes
-        wait for it once; and it must not hand the buffers out again while a lane still works in them, so it is told
-        which streams use them.
-        """
-        for lane in self.lanes:
+        # The allocator may have handed out memory that earlier work of the current stream still reads, so the lanes
+        # wait for it once; and it must not hand the buffers out again while a lane still works in them, so it is told
+        # which streams use them.
+        for lane in self.lanes if is_gpu(self.device) else ():
             if isinstance(lane, StreamLane):
-                lane.stream.wait_stream(torch.get_device_module(tensors_on(self.device)).current_stream())
-                for buffer in buffers:
+                lane.stream.wait_stream(torch.get_device_module(place).current_stream())
+                for buffer in found:
                     buffer.record_stream(lane.stream)
+        yield from found
 
     def _check(self, name: str, array: Any) -> None:
         fits = isinstance(array, torch.Tensor) and array.shape == (self.elements,) and array.dtype == self.dtype

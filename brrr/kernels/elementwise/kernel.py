@@ -11,18 +11,8 @@ from brrr.core.errors import ArgumentError, UnavailableError, extras
 from brrr.core.heavy import driver, torch
 from brrr.gpu import is_cpu, is_gpu
 from brrr.gpu.nvrtc import F32, PTR, Kernel, check, compile_cubin, make_current, missing
-from brrr.kernels.elementwise.generate import (
-    MOST_BLOCKS,
-    NAME,
-    STORED,
-    THREADS,
-    WORD_BYTES,
-    Array,
-    KernelPlan,
-    layout,
-    source,
-)
-from brrr.kernels.elementwise.parse import LineError, checked_line, from_log, output_name, used_names
+from brrr.kernels.elementwise import generate as code
+from brrr.kernels.elementwise.parse import checked_line, from_log, output_name, used_names
 
 Input = Any  # a tensor or a number
 
@@ -55,7 +45,7 @@ class Elementwise:
         self.shape = _common_shape(self._tensors)
         self.dtype = _common_type(self._tensors)
         self._plan = self._planned(declared)
-        self.source = source(self._plan)
+        self.source = code.source(self._plan)
         if self.emulated:
             self()  # a line that the emulation does not understand fails here, as one that does not compile would
         elif self._plan.count:
@@ -82,12 +72,13 @@ class Elementwise:
         how = "through torch on the CPU" if self.emulated else f"one kernel on {self.device}"
         return f'elementwise("{self.line}"): {self._plan.dtype} {tuple(self.shape)}, {how}'
 
-    def _planned(self, declared: bool) -> KernelPlan:
+    def _planned(self, declared: bool) -> code.KernelPlan:
         tensors, count = self._tensors, self.shape.numel()
-        arrays = tuple(Array(name, _short(each.dtype), layout(each, self.shape)) for name, each in tensors.items())
-        aligned = all(each.data_ptr() % WORD_BYTES == 0 for each in tensors.values())
+        laid = {name: code.layout(each, self.shape) for name, each in tensors.items()}
+        arrays = tuple(code.Array(name, _short(each.dtype), laid[name]) for name, each in tensors.items())
+        aligned = all(each.data_ptr() % code.WORD_BYTES == 0 for each in tensors.values())
         numbers, dtype = tuple(self._numbers), _short(self.dtype)
-        return KernelPlan(self.line, self.output, declared, arrays, numbers, dtype, count, aligned)
+        return code.KernelPlan(self.line, self.output, declared, arrays, numbers, dtype, count, aligned)
 
     def _by_torch(self) -> torch.Tensor:
         from brrr.kernels.elementwise.emulate import emulate
@@ -104,7 +95,8 @@ class Elementwise:
         kind = ctypes.c_double if self.dtype == torch.float64 else F32
         numbers = [(float(value), kind) for value in self._numbers.values()]
         with torch.cuda.device(self.device):
-            self._function((min(self._plan.tiles, MOST_BLOCKS), 1, 1), (THREADS, 1, 1), *pointers, *numbers)
+            grid = min(self._plan.tiles, code.MOST_BLOCKS), 1, 1
+            self._function(grid, (code.THREADS, 1, 1), *pointers, *numbers)
         return result
 
 
@@ -185,8 +177,8 @@ def _common_shape(tensors: Mapping[str, torch.Tensor]) -> torch.Size:
 def _common_type(tensors: Mapping[str, torch.Tensor]) -> torch.dtype:
     """The type of the result: the one that all tensors' types promote to."""
     for name, each in tensors.items():
-        if _short(each.dtype) not in STORED:
-            raise ArgumentError("elementwise", name, each.dtype, f"one of {', '.join(STORED)}", "Use .float().")
+        if _short(each.dtype) not in code.STORED:
+            raise ArgumentError("elementwise", name, each.dtype, f"one of {', '.join(code.STORED)}", "Use .float().")
     return reduce(torch.promote_types, (each.dtype for each in tensors.values()))
 
 
@@ -199,7 +191,7 @@ def _compiled(text: str, line: str, device_index: int) -> Any:
             "are missing. `pip install cuda-bindings` adds it; on CPU tensors the line is evaluated through torch"
         )
     module = check(driver.cuModuleLoadData(machine_code(text, line, make_current(device_index))), "loading your line")
-    return Kernel(check(driver.cuModuleGetFunction(module, NAME.encode()), NAME), NAME)
+    return Kernel(check(driver.cuModuleGetFunction(module, code.NAME.encode()), code.NAME), code.NAME)
 
 
 def machine_code(text: str, line: str, arch: str) -> bytes:
@@ -211,6 +203,3 @@ def machine_code(text: str, line: str, arch: str) -> bytes:
     except UnavailableError as refused:
         log = str(refused)
     raise from_log(line, log, (*FUNCTIONS, *used_names(line)))
-
-
-__all__ = ["Elementwise", "LineError", "elementwise"]

@@ -41,13 +41,9 @@ class Megakernel:
     """
 
     def __init__(
-        self,
-        weights: Sequence[torch.Tensor],
-        biases: Sequence[torch.Tensor],
-        batch: int,
-        plan: MegakernelPlan | None = None,
-        clusters: bool = True,
-    ) -> None:
+        self, weights: Sequence[torch.Tensor], biases: Sequence[torch.Tensor], batch: int,
+        plan: MegakernelPlan | None = None, clusters: bool = True,
+    ) -> None:  # fmt: skip
         self.network = checked_network(weights, biases, batch)
         self.device = weights[0].device
         if self.device.index != here.current_device():
