@@ -138,22 +138,13 @@ def _attention_matmuls(call: Call) -> tuple[Matmul, ...]:
 def _attention_backward_matmuls(call: Call) -> tuple[Matmul, ...]:
     """The scores again, then the gradients of the probabilities, the values, the queries and the keys."""
     batch, queries, keys, width, depth, dtype = _attention_sizes(call)
-    return (
-        Matmul(queries, keys, width, batch, dtype),
-        Matmul(queries, keys, depth, batch, dtype),
-        Matmul(keys, depth, queries, batch, dtype),
-        Matmul(queries, width, keys, batch, dtype),
-        Matmul(keys, width, queries, batch, dtype),
-    )
+    of_both = ((queries, keys, width), (queries, keys, depth), (keys, depth, queries))
+    sizes = (*of_both, (queries, width, keys), (keys, width, queries))
+    return tuple(Matmul(*each, batch, dtype) for each in sizes)
 
 
-ATTENTION = tuple(
-    f"aten._scaled_dot_product_{kernel}"
-    for kernel in (
-        "flash_attention", "flash_attention_for_cpu", "efficient_attention", "cudnn_attention",
-        "fused_attention_overrideable",
-    )
-)  # fmt: skip
+_KERNELS = "flash_attention flash_attention_for_cpu efficient_attention cudnn_attention fused_attention_overrideable"
+ATTENTION = tuple(f"aten._scaled_dot_product_{kernel}" for kernel in _KERNELS.split())
 
 
 PACKED = (

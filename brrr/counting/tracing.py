@@ -127,10 +127,10 @@ def _written(fn: Callable[..., Any]) -> Callable[..., Any]:
 def _refuse_left(counting: CostMode, fn: Any) -> None:
     """TraceError where something of the count is still held, in a place that `as_before` does not know."""
     counting.leaves.clear()
-    if not counting.left():
+    if not counting.ledger.results():
         return
     gc.collect()
-    left = set(counting.left())
+    left = set(counting.ledger.results())
     found = [each for each in gc.get_objects() if type(each) is FakeTensor and storage_key(each) in left]
     if found:
         by = sorted({type(each).__name__ for each in gc.get_referrers(*found) if each is not found} - {"frame"})

@@ -86,7 +86,7 @@ def traffic_of(call: Call) -> CallTraffic:
     writes = [_whole(t) for t in _results(call, name)]
     writes += [_write(call, name, t) for argument in _changed(call, name) for t in call.tensors(argument)]
     again = sum(union_bytes([region_of(t)]) for t in _read_twice(call, name) if t.numel())
-    return CallTraffic(_some(reads), _some(writes), again)
+    return CallTraffic(tuple(filter(None, reads)), tuple(filter(None, writes)), again)
 
 
 def is_view(call: Call) -> bool:
@@ -97,10 +97,6 @@ def is_view(call: Call) -> bool:
         return not call.written and call.name not in formulas()
     sources = {storage_key(tensor) for _, tensor in call.each_argument()}
     return all(storage_key(out) in sources for out in call.outputs)
-
-
-def _some(accesses: list[Access | None]) -> tuple[Access, ...]:
-    return tuple(access for access in accesses if access is not None)
 
 
 def _whole(tensor: torch.Tensor) -> Access | None:
@@ -224,10 +220,7 @@ class Region:
     @property
     def bytes(self) -> int:
         """Its bytes; windows that overlap (`unfold`) count once."""
-        elements = 1
-        for _, size in self.dims:
-            elements *= size
-        return min(elements * self.itemsize, self.end - self.start)
+        return min(math.prod(size for _, size in self.dims) * self.itemsize, self.end - self.start)
 
     @property
     def dense(self) -> bool:
