@@ -124,12 +124,8 @@ ELSEWHERE = "Timed by the host's clock. Nobody ran brrr on one yet: please send 
 _DRIVERS = "https://www.nvidia.com/drivers"
 _TURING = (7, 5)  # torch's builds for CUDA 13 have no code for older GPUs; those for CUDA 12.6 have
 
-_PACKAGES = {  # row -> package
-    "PyCUDA": "pycuda",
-    "Triton": "triton",
-    "nvmath": "nvmath-python",
-    "NVML": "nvidia-ml-py",
-}
+_PACKAGES = {"PyCUDA": "pycuda", "Triton": "triton", "nvmath": "nvmath-python", "NVML": "nvidia-ml-py"}
+"""Of each row that a package brings, the package."""
 
 
 @dataclass(frozen=True)

@@ -36,7 +36,12 @@ def write_atomically(path: Path, content: str | bytes) -> None:
             os.fsync(file.fileno())
         temporary.chmod(0o644)  # mkstemp makes files that only their owner may read
         temporary.replace(path)
-        _flush_folder(path.parent)
+        if os.name == "posix":  # a rename is on the disk only when its folder is; Windows can open none
+            folder = os.open(path.parent, os.O_RDONLY)
+            try:
+                os.fsync(folder)
+            finally:
+                os.close(folder)
     except OSError as error:
         raise cannot_write(path, error) from error
     finally:
@@ -52,16 +57,6 @@ def require_writable(folder: Path) -> None:
             pass
     except OSError as error:
         raise cannot_write(folder, error) from error
-
-
-def _flush_folder(folder: Path) -> None:
-    """A rename is on the disk only when its folder is; Windows cannot open a folder and needs no flush."""
-    if os.name == "posix":
-        handle = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
 
 
 def cannot_write(path: Path, error: OSError) -> RecordingError:

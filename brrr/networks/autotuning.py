@@ -51,16 +51,9 @@ class Best(Prepared):
 
 
 def best(
-    layers: int,
-    batch: int,
-    hidden: int,
-    dtype: str = "float32",
-    *,
-    tf32: bool = False,
-    weights: Weights | None = None,
-    device: str | None = None,
-    patient: bool = False,
-) -> Best:
+    layers: int, batch: int, hidden: int, dtype: str = "float32", *, tf32: bool = False,
+    weights: Weights | None = None, device: str | None = None, patient: bool = False,
+) -> Best:  # fmt: skip
     """Build the textbook network (Linear and ReLU, `layers` times) in its fastest implementation on this device.
 
     >>> network = best(2, 4, 64, device="cpu")

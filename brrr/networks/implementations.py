@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from importlib import import_module
 from types import MappingProxyType
@@ -106,8 +105,7 @@ _LADDER: tuple[tuple[Any, ...], ...] = (
     ("strassen-accurate-graph", "split products, CUDA Graph", _GPU, f"{_LAUNCHED}:accurate", True),
 )
 
-_BY_NAME = {row[0]: NetworkImplementation(*row) for row in _LADDER}
-IMPLEMENTATIONS: Mapping[str, NetworkImplementation] = MappingProxyType(_BY_NAME)
+IMPLEMENTATIONS = MappingProxyType({row[0]: NetworkImplementation(*row) for row in _LADDER})
 """The textbook network's implementations by name: PyTorch's own first, then CUDA Graphs and the package's kernels.
 
 Each (`NetworkImplementation`) has its label, its devices, and what builds it.

@@ -29,8 +29,6 @@ REPEATS_S = 0.15
 WARM_UP_S = 0.02
 SLICES, SLICE_S = 4, 0.02
 
-Traced = tuple[tuple[Span, ...], float]
-
 
 @extras("trace")
 def trace(
@@ -84,7 +82,8 @@ def trace(
         per_call = sum(span.on_device for span in spans) / count
         if calls is None and per_call * count > MOST_EVENTS and count > 1:
             count = max(1, int(MOST_EVENTS / per_call))
-            loop.time(count, again=True)
+            loop.loops.clear()
+            loop.time(count)
             spans, seconds = loop.traced(count)
         loop.time(count)
     kind, badge = ("cpu-queue", "LIVE, CPU QUEUE") if isinstance(place, CpuQueue) else (place, "LIVE")
@@ -123,10 +122,8 @@ class TracedLoop:
             return 1
         return max(FEWEST_CALLS, min(MOST_CALLS, int(LOOP_S / max(self.call_s, 1e-9))))
 
-    def time(self, calls: int, *, again: bool = False) -> None:
-        """Sample the periods without the profiler, that of a long loop and that of this one; `again` begins anew."""
-        if again:
-            self.loops = []
+    def time(self, calls: int) -> None:
+        """Sample the periods without the profiler, that of a long loop and that of this one."""
         if calls * self.call_s <= LONG_S:
             for _ in range(SLICES):
                 self.times.round(SLICE_S)
@@ -147,7 +144,7 @@ class TracedLoop:
         """Seconds a call, in a loop so long that its one synchronisation hardly counts."""
         return median(self.times.period or self.loops)
 
-    def traced(self, calls: int) -> Traced:
+    def traced(self, calls: int) -> tuple[tuple[Span, ...], float]:
         """The loop's spans, and its seconds while it was traced."""
         self.times.wait()
         if isinstance(self.place, CpuQueue):
