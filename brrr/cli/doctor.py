@@ -213,11 +213,8 @@ def _install(names: list[str]) -> str:
 
 
 def _nvcc() -> str:
-    if _conda():
-        return "conda install -c conda-forge cuda-nvcc"
-    if sys.platform == "win32":
-        return "winget install Nvidia.CUDA"
-    return "sudo apt-get install nvidia-cuda-toolkit"
+    elsewhere = "winget install Nvidia.CUDA" if sys.platform == "win32" else "sudo apt-get install nvidia-cuda-toolkit"
+    return "conda install -c conda-forge cuda-nvcc" if _conda() else elsewhere
 
 
 def _driver() -> str | None:

@@ -119,9 +119,7 @@ class TraceError(BrrrError, RuntimeError):
     """
 
 
-EXTRAS = {
-    "torch": "torch", "matplotlib": "plot", "triton": "cuda", "pycuda": "cuda", "nvmath": "cuda", "pynvml": "cuda",
-}  # fmt: skip
+EXTRAS = {"torch": "torch", "matplotlib": "plot", **dict.fromkeys(("triton", "pycuda", "nvmath", "pynvml"), "cuda")}
 """The extra of the distribution that brings a package."""
 
 

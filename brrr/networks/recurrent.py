@@ -9,7 +9,6 @@ The rungs, each with all that those before it have, as Appleyard, Kocisky and Bl
 Performance of Recurrent Neural Networks on GPUs" (2016); from `graph` on those that came later.
 """
 
-import ctypes
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from dataclasses import dataclass
@@ -252,7 +251,7 @@ class StepLoop:
 
     def _launches(self, layer: int) -> Callable[[int, torch.Tensor], None]:
         """The elementwise kernel of a layer, prepared: called with the step and the state before it."""
-        from brrr.gpu.launching import PreparedLaunch, raw_stream
+        from brrr.gpu.launching import PreparedLaunch, raw_stream, typed
         from brrr.gpu.nvrtc import function
 
         kinds = {"rnn_tanh": 0, "gru": 1, "lstm": 2}, {torch.float32: 0, torch.float16: 1}
@@ -261,10 +260,9 @@ class StepLoop:
         options = f"-DKIND={kinds[0][self.network.cell]}", f"-DTYPE={kinds[1][self.x.dtype]}"
         index, batch = self.x.device.index, self.x.shape[1]
         kernel = function(SOURCE, "brrr_recurrent_cell", index, options)
-        values = [ctypes.c_void_p(0) for _ in range(5)]
+        values = typed("PPPPPii", (0, 0, 0, 0, 0, batch, self.network.hidden))
         grid = (-(-batch * self.network.hidden // THREADS), 1, 1)
-        sizes = ctypes.c_int32(batch), ctypes.c_int32(self.network.hidden)
-        launch = PreparedLaunch(kernel, grid, (THREADS, 1, 1), [*values, *sizes])
+        launch = PreparedLaunch(kernel, grid, (THREADS, 1, 1), values)
         y, of_input = self.y[layer], self.of_input[layer]
         values[1].value, values[4].value = self.of_state[layer].data_ptr(), self.cell[layer].data_ptr()
         pitch = [each.stride(0) * each.element_size() for each in (of_input, y)]

@@ -10,13 +10,11 @@ networks too wide for that, `megakernel_grid.cu`: a cooperative launch with a ba
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from brrr.core.errors import ArgumentError, whole
 from brrr.core.heavy import torch
-from brrr.gpu.launching import PreparedLaunch, raw_stream
+from brrr.gpu.launching import PreparedLaunch, raw_stream, typed
 from brrr.gpu.nvrtc import function as function_of
 from brrr.kernels.checks import WORD, check_on_gpu, check_shape, check_tensors
 from brrr.kernels.megakernel import device as here
@@ -86,7 +84,7 @@ class Megakernel:
         made, network = self.plan, self.network
         assert made is not None
         function = here.cluster_function(made, self.device.index)
-        values = (*pointers(4), ctypes.c_int32(network.batch), ctypes.c_int32(network.layers), *pointers(2))
+        values = typed("PPPPiiPP", (0, 0, 0, 0, network.batch, network.layers, 0, 0))
         if made.wide:
             self._kept = self._kept or between_blocks(made, network, self.device)
             values[6].value, values[7].value = (each.data_ptr() for each in self._kept)
@@ -104,7 +102,7 @@ class Megakernel:
         if not self._kept:
             between = torch.empty(2, network.batch, network.hidden, device=self.device)
             self._kept = between, torch.zeros(2, dtype=torch.int32, device=self.device)
-        values = (*pointers(6), *(ctypes.c_int32(n) for n in (network.batch, network.hidden, network.layers)))
+        values = typed("PPPPPPiii", (0, 0, 0, 0, 0, 0, network.batch, network.hidden, network.layers))
         values[4].value, values[5].value = (each.data_ptr() for each in self._kept)
         grid, block = (here.grid_blocks(function, index), 1, 1), (here.GRID_THREADS, 1, 1)
         return PreparedLaunch(function, grid, block, values, cooperative=True)
@@ -117,11 +115,6 @@ def between_blocks(
     clusters = made.clusters(network.batch)
     results = torch.empty(clusters, 2, made.rows * made.width, device=device)
     return results, torch.zeros(clusters, network.layers, dtype=torch.int32, device=device)
-
-
-def pointers(count: int) -> tuple[Any, ...]:
-    """So many pointers, as arguments of a launch."""
-    return tuple(ctypes.c_void_p(0) for _ in range(count))
 
 
 # ---------------------------------------------------------------------------------------------------------------------

@@ -3,7 +3,6 @@
 >>> y, cells, last = run_forward(made, weight_hh, gates, None, None)    # doctest: +SKIP
 """
 
-import ctypes
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -13,7 +12,7 @@ from typing import Any
 import torch
 
 from brrr.core.errors import UnavailableError
-from brrr.gpu.launching import PreparedLaunch, active_blocks, allow_shared, fastest, raw_stream
+from brrr.gpu.launching import PreparedLaunch, active_blocks, allow_shared, fastest, raw_stream, typed
 from brrr.gpu.nvrtc import function as function_of
 from brrr.gpu.nvrtc import machine_code, make_current
 from brrr.kernels.recurrent.plan import Chip, RecurrentPlan, shortlist
@@ -144,8 +143,7 @@ def launch(made: RecurrentPlan, train: bool, debug: bool, tensors: tuple[Given, 
 @lru_cache(maxsize=256)
 def _prepared(made: RecurrentPlan, train: bool, watch: int, device_index: int) -> PreparedLaunch:
     function = compiled(made, train, watch, device_index)
-    values: list[Any] = [ctypes.c_void_p(0) for _ in range(POINTERS)]
-    values += [ctypes.c_int32(0), ctypes.c_int32(0), ctypes.c_void_p(0)]
+    values = typed("P" * POINTERS + "iiP", [0] * (POINTERS + 3))
     grid, block = (made.blocks, 1, 1), (made.threads, 1, 1)
     return PreparedLaunch(function, grid, block, values, made.shared_bytes, cooperative=True)
 
