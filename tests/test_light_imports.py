@@ -16,12 +16,12 @@ MOVING = """from brrr_course.view.explorer import explore
 shown = [explore(name, source="recorded:h200", predict=True) for name in ("unary", "cos_cos", "repeat", "strides")]
 assert all(each.predictions and each.scene.predicted_data for each in shown)"""
 LIGHT = [
-    ("import brrr, brrr_course.sources.record", HEAVY),
+    ("import brrr, brrr_course.sources.record; from brrr.core.heavy import np, torch", HEAVY),
     ("import brrr_course.sources.recorded, brrr_course.lessons.claims_table", HEAVY),
     ("import brrr_course.sources, brrr_course.sources.live", HEAVY),
     ("from brrr_course.experiments import NAMES, experiment; [experiment(name) for name in NAMES]", HEAVY),
     (JUDGING, HEAVY),
-    ("import brrr.tracing, brrr.strassen", (*TORCH, "numpy")),
+    ("import brrr.tracing.tracer, brrr.strassen", (*TORCH, "numpy")),
     ("import brrr.strassen.planner, brrr.strassen as s; s.IMPLEMENTATIONS, s.plan", TORCH),
     ("import brrr.networks as n; n.IMPLEMENTATIONS['graph'], n.Network(1, 1, 1).cost", TORCH),
     ("from brrr.counting.cost import Cost; import brrr.counting.description as d; d.array(8); repr(Cost(1, 2))", TORCH),

@@ -17,9 +17,19 @@ from brrr.roofline.peaks import Peaks, find_peaks, require_its, slug_of, write
 
 def main(argv: Sequence[str]) -> int:
     """`brrr calibrate`: 0 when it went well, 2 for an error."""
-    options = _parser().parse_args(argv)
+    parser = argparse.ArgumentParser(prog="brrr calibrate", description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--device", metavar="KIND", help="cpu, cuda, mps, … (default: the GPU if there is one)")
+    parser.add_argument("--out", type=Path, metavar="DIR", help="folder of the recordings; the device's lies inside it")
+    parser.add_argument("--seconds", type=float, default=100.0, help="take no longer than so many (default: 100)")
+    parser.add_argument("--quick", action="store_true", help="a few sizes in a few seconds: to try it")
+    parser.add_argument("--no-write", action="store_true", help="print the peaks and keep nothing")
+    options = parser.parse_args(argv)
+
+    def say(part: str) -> None:
+        print(f"measuring: {part}", file=sys.stderr, flush=True)
+
     try:
-        peaks = calibrate(options.device, budget_s=options.seconds, quick=options.quick, progress=_say)
+        peaks = calibrate(options.device, budget_s=options.seconds, quick=options.quick, progress=say)
         print(peaks)
         if not options.no_write:
             print(f"\nWritten to {keep(options.out or own_root(), peaks)}")
@@ -27,20 +37,6 @@ def main(argv: Sequence[str]) -> int:
         print(error, file=sys.stderr)
         return 2
     return 0
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="brrr calibrate", description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--device", metavar="KIND", help="cpu, cuda, mps, … (default: the GPU if there is one)")
-    parser.add_argument("--out", type=Path, metavar="DIR", help="folder of the recordings; the device's lies inside it")
-    parser.add_argument("--seconds", type=float, default=100.0, help="take no longer than so many (default: 100)")
-    parser.add_argument("--quick", action="store_true", help="a few sizes in a few seconds: to try it")
-    parser.add_argument("--no-write", action="store_true", help="print the peaks and keep nothing")
-    return parser
-
-
-def _say(part: str) -> None:
-    print(f"measuring: {part}", file=sys.stderr, flush=True)
 
 
 def keep(root: Path, peaks: Peaks) -> Path:

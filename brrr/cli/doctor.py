@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import platform
 import shutil
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
+from functools import reduce
 from importlib.metadata import entry_points
-from typing import Protocol
+from operator import or_
+from typing import Any, Protocol
 
 from brrr.cli import inventory
 from brrr.cli.inventory import Facts, Row
 from brrr.cli.report import report
-from brrr.core import units
+from brrr.core.cards import Card, Carded
 from brrr.gpu import CUDA, device, gpu_here, is_gpu
 
 _MARK = {"found": "yes", "missing": "no", "problem": "PROBLEM"}
@@ -33,8 +34,8 @@ class Addition(Protocol):
         """A line each thing."""
 
 
-@dataclass(frozen=True)
-class Report:
+@dataclass(frozen=True, repr=False)
+class Report(Carded):
     """The doctor's answer; printed, or shown as a table in a notebook."""
 
     cuda: bool
@@ -43,28 +44,17 @@ class Report:
     added: tuple[Addition, ...]
     advice: Advice
 
-    def __repr__(self) -> str:
-        return "\n".join([*units.table(self._cells()), "", *self._lines()])
+    def as_dict(self) -> dict[str, Any]:
+        """For programs; what is added stands beside the rest."""
+        found = super().as_dict()
+        return reduce(or_, found.pop("added"), found)
 
-    def _repr_markdown_(self) -> str:
-        head, *body = (f"| {' | '.join(cell.replace('|', '/') for cell in row)} |" for row in self._cells())
-        return "\n".join([head, "| --- " * 4 + "|", *body, "", *(f"- {line}" for line in self._lines())])
-
-    def as_json(self) -> str:
-        """The report as JSON, for programs."""
-        content = asdict(self)
-        for each in content.pop("added"):
-            content |= each
-        return json.dumps(content, indent=2, ensure_ascii=False)
-
-    def _cells(self) -> list[tuple[str, str, str, str]]:
-        found = [(row.what, _MARK[row.status], row.seen, row.enables) for row in self.rows]
-        return [("what", "here", "seen", "enables"), *found]
-
-    def _lines(self) -> list[str]:
+    def _card(self) -> Card:
         more = self.advice
+        cells = [(row.what, _MARK[row.status], row.seen, row.enables) for row in self.rows]
         advice = f"To enable more ({more.why}): {more.command}" if more.command else more.why
-        return [line for each in self.added for line in each.lines()] + [advice]
+        added = [line for each in self.added for line in each.lines()]
+        return Card("", [[("what", "here", "seen", "enables"), *cells], *added, advice])
 
 
 def doctor() -> Report:
@@ -123,7 +113,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     answer = doctor()
     if options.require and not is_gpu(options.require):  # once torch is loaded, which knows a vendor's own
         parser.error(f"--require is {options.require!r}; expected {device.accelerators()}, or a vendor's own")
-    print(report(answer.rows) if options.report else answer.as_json() if options.json else answer)
+    print(report(answer.rows) if options.report else answer.to_json() if options.json else answer)
     return 0 if options.require in (None, answer.accelerator) else 1
 
 
@@ -134,12 +124,8 @@ ELSEWHERE = "Timed by the host's clock. Nobody ran brrr on one yet: please send 
 _DRIVERS = "https://www.nvidia.com/drivers"
 _TURING = (7, 5)  # torch's builds for CUDA 13 have no code for older GPUs; those for CUDA 12.6 have
 
-_PACKAGES = {  # row -> package
-    "PyCUDA": "pycuda",
-    "Triton": "triton",
-    "nvmath": "nvmath-python",
-    "NVML": "nvidia-ml-py",
-}
+_PACKAGES = {"PyCUDA": "pycuda", "Triton": "triton", "nvmath": "nvmath-python", "NVML": "nvidia-ml-py"}
+"""Of each row that a package brings, the package."""
 
 
 @dataclass(frozen=True)
@@ -227,11 +213,8 @@ def _install(names: list[str]) -> str:
 
 
 def _nvcc() -> str:
-    if _conda():
-        return "conda install -c conda-forge cuda-nvcc"
-    if sys.platform == "win32":
-        return "winget install Nvidia.CUDA"
-    return "sudo apt-get install nvidia-cuda-toolkit"
+    elsewhere = "winget install Nvidia.CUDA" if sys.platform == "win32" else "sudo apt-get install nvidia-cuda-toolkit"
+    return "conda install -c conda-forge cuda-nvcc" if _conda() else elsewhere
 
 
 def _driver() -> str | None:

@@ -9,9 +9,10 @@ import shutil
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from types import ModuleType, NoneType
+from types import ModuleType
 from typing import Literal, TypeVar
 
+from brrr.core.errors import first_line
 from brrr.gpu import CUDA, UNTRUSTED_EVENTS, device, gpu_here, is_cuda, probe
 from brrr.timing.activity import sees
 
@@ -34,11 +35,10 @@ class Facts:
     """What several rows need to know, asked once."""
 
     torch: ModuleType | None
-    torch_problem: str
+    no_torch: Exception | None
     cuda_problem: str | None  # None: CUDA works
     gpus: Sequence[tuple[str, str]]  # (name, driver version), from nvidia-smi
-    smi_problem: str
-    smi_broken: bool
+    no_smi: Exception | None
     gpu_seen: bool
     driver_cuda: tuple[int, int] | None
 
@@ -50,12 +50,9 @@ def gather() -> Facts:
         torch, no_torch = _asked(probe.torch_module)
         problem, failed = _asked(device.cuda_problem)
         gpus, no_smi = _asked(smi.result)
-    cuda_problem = f"the check of CUDA fails: {device.first_line(failed)}" if failed else problem
-    return Facts(
-        torch, device.first_line(no_torch) if no_torch else "", cuda_problem, gpus or (),
-        device.first_line(no_smi) if no_smi else "", type(no_smi) not in (NoneType, probe.ProbeError),
-        bool(gpus) or cuda_problem is None or bool(_asked(probe.gpu_seen)[0]), _asked(probe.driver_cuda)[0],
-    )  # fmt: skip
+    cuda_problem = f"the check of CUDA fails: {first_line(failed)}" if failed else problem
+    seen = bool(gpus) or cuda_problem is None or bool(_asked(probe.gpu_seen)[0])
+    return Facts(torch, no_torch, cuda_problem, gpus or (), no_smi, seen, _asked(probe.driver_cuda)[0])
 
 
 def _asked(ask: Callable[[], T]) -> tuple[T | None, Exception | None]:
@@ -74,7 +71,7 @@ def rows(facts: Facts) -> tuple[Row, ...]:
         ("NVIDIA GPU", "lessons live on the GPU", lambda: _gpu(facts)),
         ("NVIDIA driver", "CUDA", lambda: _driver(facts)),
         ("CUDA", "lessons live on the GPU", lambda: _cuda(facts)),
-        ("nvcc", "pip's way to build PyCUDA", lambda: ("found", _release(probe.output("nvcc", "--version")))),
+        ("nvcc", "pip's way to build PyCUDA", lambda: ("found", _release())),
         ("PyCUDA", "the variants in CUDA C++", lambda: _pycuda(facts)),
         ("Triton", "fused kernels, torch.compile on the GPU", _triton),
         ("nvmath", "cuBLAS without torch around it", lambda: ("found", probe.package_version("nvmath-python"))),
@@ -96,7 +93,7 @@ def _row(what: str, enables: str, check: Callable[[], tuple[Status, str]]) -> Ro
     except probe.ProbeError as error:
         status, seen = "missing", str(error)
     except Exception as error:  # a table with one bad row is of more use than a traceback
-        status, seen = "problem", f"the check itself fails: {device.first_line(error)}"
+        status, seen = "problem", f"the check itself fails: {first_line(error)}"
     return Row(what, status, seen, enables)
 
 
@@ -106,7 +103,7 @@ def _python() -> tuple[Status, str]:
 
 def _torch_row(facts: Facts) -> tuple[Status, str]:
     if facts.torch is None:
-        return "missing" if facts.torch_problem == "not installed" else "problem", facts.torch_problem
+        raise facts.no_torch or probe.ProbeError("not installed")
     cuda = facts.torch.version.cuda
     return "found", f"{facts.torch.__version__}, " + (f"built for CUDA {cuda}" if cuda else "built without CUDA")
 
@@ -131,7 +128,9 @@ def _driver(facts: Facts) -> tuple[Status, str]:
             return "problem", f"{version or 'version unknown'}; {old}"
     if version or facts.cuda_problem is None:
         return "found", f"{version or 'version unknown'}, runs CUDA up to {runs}"
-    return "problem" if facts.smi_broken or facts.gpu_seen else "missing", facts.smi_problem
+    if facts.gpu_seen and type(facts.no_smi) is probe.ProbeError:  # the GPU is here, and the driver's own tool is not
+        raise probe.BrokenError(str(facts.no_smi))
+    raise facts.no_smi or probe.ProbeError("nvidia-smi lists no GPU")
 
 
 def _cuda(facts: Facts) -> tuple[Status, str]:
@@ -177,7 +176,7 @@ def _compiler() -> tuple[Status, str]:
     return "found", probe.output(path, "--version").splitlines()[0]
 
 
-def _release(text: str) -> str:
+def _release() -> str:
     """The line of nvcc's answer that names its version."""
-    release = [line for line in text.splitlines() if "release" in line]
-    return release[0].strip() if release else text.splitlines()[-1]
+    lines = probe.output("nvcc", "--version").splitlines()
+    return next((line.strip() for line in lines if "release" in line), lines[-1])

@@ -10,10 +10,11 @@ from functools import partial
 
 from brrr.cli.inventory import Row
 from brrr.core import __version__
+from brrr.core.errors import first_line
 from brrr.diagnosis.diagnosing import diagnose
 from brrr.diagnosis.timed import step_from, timed
 from brrr.gpu import UNTRUSTED_EVENTS, is_gpu, tensors_on
-from brrr.gpu.device import default_device_kind, first_line
+from brrr.gpu.device import default_device_kind
 from brrr.roofline.calibrate import calibrate
 
 SETUP = """import torch

@@ -128,9 +128,7 @@ class TraceError(BrrrError, RuntimeError):
     """
 
 
-EXTRAS = {
-    "torch": "torch", "matplotlib": "plot", "triton": "cuda", "pycuda": "cuda", "nvmath": "cuda", "pynvml": "cuda",
-}  # fmt: skip
+EXTRAS = {"torch": "torch", "matplotlib": "plot", **dict.fromkeys(("triton", "pycuda", "nvmath", "pynvml"), "cuda")}
 """The extra of the distribution that brings a package."""
 
 
@@ -159,3 +157,12 @@ def extras(call: str) -> Iterator[None]:
         if package not in EXTRAS:
             raise
         raise UnavailableError(f"{call} needs {package}, which is not installed: {install(package)}") from error
+
+
+def first_line(error: object) -> str:
+    """The first line of a message, or the error's type where it has none.
+
+    >>> first_line(ValueError("no\\nmore")), first_line(ValueError())
+    ('no', 'ValueError')
+    """
+    return next(iter(str(error).strip().splitlines()), type(error).__name__)

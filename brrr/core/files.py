@@ -26,28 +26,27 @@ def write_atomically(path: Path, content: str | bytes) -> None:
 
     Raises RecordingError if the folder cannot be written to or the disk is full; the old file is then untouched.
     """
+    temporary = None
     try:
-        _replace(path, content.encode() if isinstance(content, str) else content, lasting=True)
-    except OSError as error:
-        raise cannot_write(path, error) from error
-
-
-def _replace(path: Path, content: bytes, *, lasting: bool) -> None:
-    """Fill a temporary file beside it, and rename that; `lasting` flushes both to the disk."""
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".tmp")
-    temporary = Path(name)
-    try:
+        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".tmp")
+        temporary = Path(name)
         with os.fdopen(handle, "wb") as file:
-            file.write(content)
-            if lasting:
-                file.flush()
-                os.fsync(file.fileno())
+            file.write(content.encode() if isinstance(content, str) else content)
+            file.flush()
+            os.fsync(file.fileno())
         temporary.chmod(0o644)  # mkstemp makes files that only their owner may read
         temporary.replace(path)
-        if lasting:
-            _flush_folder(path.parent)
+        if os.name == "posix":  # a rename is on the disk only when its folder is; Windows can open none
+            folder = os.open(path.parent, os.O_RDONLY)
+            try:
+                os.fsync(folder)
+            finally:
+                os.close(folder)
+    except OSError as error:
+        raise cannot_write(path, error) from error
     finally:
-        temporary.unlink(missing_ok=True)  # gone after the replacement, left over where something came between
+        if temporary is not None:
+            temporary.unlink(missing_ok=True)  # gone after the replacement, left over where something came between
 
 
 def require_writable(folder: Path) -> None:
@@ -58,16 +57,6 @@ def require_writable(folder: Path) -> None:
             pass
     except OSError as error:
         raise cannot_write(folder, error) from error
-
-
-def _flush_folder(folder: Path) -> None:
-    """A rename is on the disk only when its folder is; Windows cannot open a folder and needs no flush."""
-    if os.name == "posix":
-        handle = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
 
 
 def cannot_write(path: Path, error: OSError) -> RecordingError:
@@ -341,16 +330,6 @@ def system_folder(of: Literal["cache", "data"]) -> Path:
     given = os.environ.get(variable, "")
     # The specification: a relative path there is invalid and must be ignored.
     return Path(given) if os.path.isabs(given) else Path.home() / otherwise
-
-
-def keep(path: Path, content: bytes) -> bool:
-    """Write a file of the cache, whole or not at all; False, and no error, where the disk refuses."""
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        _replace(path, content, lasting=False)
-    except OSError:
-        return False
-    return True
 
 
 def kept(path: Path) -> bytes | None:

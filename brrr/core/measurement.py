@@ -18,6 +18,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from statistics import NormalDist
+from statistics import median as median
 from typing import Literal
 
 from brrr.core import units
@@ -27,19 +28,6 @@ from brrr.core.cards import Card, Carded, Exported
 # The median and its 95 % interval, without assuming any distribution of the times.
 
 CONFIDENCE = 0.95
-
-
-def median(values: Sequence[float]) -> float:
-    """The middle value, or the mean of the two middle ones.
-
-    >>> median([3.0, 1.0, 2.0])
-    2.0
-    """
-    ordered = sorted(values)
-    if not ordered:
-        raise ValueError("median: values is empty; expected at least one")
-    middle = len(ordered) // 2
-    return ordered[middle] if len(ordered) % 2 else (ordered[middle - 1] + ordered[middle]) / 2
 
 
 def median_interval(
@@ -324,9 +312,8 @@ class Measurement(Carded):
         """The time of that name, such as "period_s"; None if it was not measured."""
         if name not in FIELDS:
             raise KeyError(f"Measurement.get: name is {name!r}; expected one of {', '.join(FIELDS)}")
-        value = getattr(self, name)
-        assert value is None or isinstance(value, Estimate)
-        return value
+        found: Estimate | None = getattr(self, name)
+        return found
 
     @property
     def host_bound(self) -> bool | None:

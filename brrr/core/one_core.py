@@ -20,15 +20,15 @@ def one_core() -> Iterator[None]:
     ...     np.linalg.solve(np.eye(2), np.ones(2)).tolist()
     [1.0, 1.0]
     """
-    library = _openblas()
-    before = library.scipy_openblas_get_num_threads64_() if library else 0
+    if (library := _openblas()) is None:
+        yield
+        return
+    before = library.scipy_openblas_get_num_threads64_()
+    library.scipy_openblas_set_num_threads64_(1)
     try:
-        if library:
-            library.scipy_openblas_set_num_threads64_(1)
         yield
     finally:
-        if library:
-            library.scipy_openblas_set_num_threads64_(before)
+        library.scipy_openblas_set_num_threads64_(before)
 
 
 @cache

@@ -9,10 +9,7 @@ from decimal import ROUND_HALF_UP, Decimal
 
 from brrr.core.errors import ArgumentError
 
-PREFIXES = {
-    -30: "q", -27: "r", -24: "y", -21: "z", -18: "a", -15: "f", -12: "p", -9: "n", -6: "µ", -3: "m", 0: "",
-    3: "k", 6: "M", 9: "G", 12: "T", 15: "P", 18: "E", 21: "Z", 24: "Y", 27: "R", 30: "Q",
-}  # fmt: skip
+PREFIXES = {power: sign.strip() for power, sign in zip(range(-30, 31, 3), "qryzafpnµm kMGTPEZYRQ", strict=True)}
 
 # Powers of ten that a unit's prefix may stand for: there is no kilosecond in use, no thousandth of a byte, and an
 # intensity is easier to compare without any prefix.

@@ -82,21 +82,13 @@ def call_of(func: Any, args: Any, kwargs: Any, out: Any) -> Call:
         named = inspect.signature(func.__call__).bind(*args, **kwargs).arguments
         return Call(str(func), str(func), named, outputs)
     full_name = schema.name.replace("::", ".")
+    name = full_name[:-1] if full_name.endswith("_") and not full_name.endswith("__") else full_name  # add for add_
     written = tuple(a.name for a in schema.arguments if a.alias_info is not None and a.alias_info.is_write)
     targets = tuple(a.name for a in schema.arguments if a.is_out)
     only_view = torch.Tag.inplace_view in func.tags
-    return Call(_functional(full_name), full_name, _named(schema, args, kwargs), outputs, written, targets, only_view)
-
-
-def _named(schema: Any, args: Any, kwargs: Any) -> dict[str, Any]:
     defaults = {argument.name: argument.default_value for argument in schema.arguments}
     given = {argument.name: value for argument, value in zip(schema.arguments, args, strict=False)}
-    return {**defaults, **given, **kwargs}
-
-
-def _functional(name: str) -> str:
-    """The name of the form that changes nothing: aten.add for aten.add_."""
-    return name[:-1] if name.endswith("_") and not name.endswith("__") else name
+    return Call(name, full_name, {**defaults, **given, **kwargs}, outputs, written, targets, only_view)
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -160,7 +152,8 @@ def form_of(call: Call, kind: str) -> Form:
         return _crossing(call) or _elementwise(call)
     if kind in _SPECIAL and call.outputs:
         form, x = _SPECIAL[kind](call), call.args.get("self")
-        copied = isinstance(x, torch.Tensor) and _COPIES.get(kind, _never)(call, x)
+        copies = {"index": _refilled, "transform": _scattered}.get(kind)
+        copied = copies is not None and isinstance(x, torch.Tensor) and copies(call, x)
         return replace(form, name=form.name + TURNED * copied)
     return Form()
 
@@ -325,12 +318,7 @@ def _scattered(call: Call, x: torch.Tensor) -> bool:
     return any(step != stride * n for (stride, n), (step, _) in pairwise(batch))
 
 
-def _never(call: Call, x: torch.Tensor) -> bool:
-    return False
-
-
 _BEGUN = ("aten.index_copy", "aten.index_add", "aten.index_reduce", "aten.scatter")
-_COPIES: dict[str, Callable[[Call, torch.Tensor], bool]] = {"index": _refilled, "transform": _scattered}
 _CELLS = ("relu", "tanh", "lstm", "gru")
 """cuDNN's recurrent layers by its numbers for them."""
 

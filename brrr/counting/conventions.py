@@ -78,10 +78,6 @@ _RANDOM = (
 )
 
 
-def _index_put(call: Call) -> float:
-    return float(indexed_elements(call)) if call.args.get("accumulate") else 0.0
-
-
 def looked_up(call: Call) -> int:
     """The elements of the rows of a table that indices name, one after the other."""
     rows = call.tensor("weight" if "weight" in call.args else "self")
@@ -106,23 +102,15 @@ def _per_source(call: Call) -> float:
     return float(call.tensor("source").numel() * (1 if call.args.get("alpha", 1) == 1 else 2))
 
 
-def _dropout(call: Call) -> float:
-    """Drawing the mask counts 0; multiplying by it and by 1 / (1 - p) counts 2."""
-    return 2.0 * call.output.numel()
-
-
 def indexed_elements(call: Call) -> int:
     """How many elements of `self` the indices of `index_put` name: their broadcast shape, times the other dims."""
     given = [index for index in call.args["indices"] if index is not None]
     if any(index.dtype == torch.bool for index in given):
         return call.tensor("self").numel()  # at most
-    elements = 1
-    for size in torch.broadcast_shapes(*(index.shape for index in given)):
-        elements *= size
+    named = torch.broadcast_shapes(*(index.shape for index in given))
     places = list(call.args["indices"]) + [None] * call.tensor("self").dim()
-    for size, index in zip(call.tensor("self").shape, places, strict=False):
-        elements *= size if index is None else 1
-    return elements
+    others = (n for n, index in zip(call.tensor("self").shape, places, strict=False) if index is None)
+    return math.prod((*named, *others))
 
 
 def movement() -> dict[str, Formula]:
@@ -132,26 +120,26 @@ def movement() -> dict[str, Formula]:
         **free("view", EMPTY),
         **free("index", _INDEX),
         **free("random", _RANDOM),
-        **table("random", {"native_dropout": _dropout}),
-        **table(
-            "index",
-            {
-                "index_put _index_put_impl _unsafe_index_put": _index_put,
-                "_embedding_bag _embedding_bag_forward_only": _bags,
-                # The 2-norm of each row, and its scale.
-                "embedding_renorm": lambda call: 3.0 * looked_up(call),
-                # The product of each row and its bag's gradient.
-                "_embedding_bag_per_sample_weights_backward": lambda call: 2.0 * looked_up(call),
-                "_embedding_bag_backward _embedding_bag_dense_backward": _bags_backward,
-                # `scatter` with a reduction combines once for each index; without, it only moves.
-                "scatter": lambda call: float(call.tensor("index").numel() * (call.args.get("reduce") is not None)),
-                "scatter_add scatter_reduce": lambda call: float(call.tensor("index").numel()),
-                "index_add index_reduce": _per_source,
-                # Each row of the gradient is added to the row that its index names.
-                "embedding_dense_backward": lambda call: float(call.tensor("grad_output").numel()),
-            },
-        ),
-    }
+        # Drawing the mask counts 0; multiplying by it and by 1 / (1 - p) counts 2.
+        **table("random", {"native_dropout": lambda call: 2.0 * call.output.numel()}),
+        **table("index", {
+            "index_put _index_put_impl _unsafe_index_put": lambda call: (
+                float(indexed_elements(call)) if call.args.get("accumulate") else 0.0
+            ),
+            "_embedding_bag _embedding_bag_forward_only": _bags,
+            # The 2-norm of each row, and its scale.
+            "embedding_renorm": lambda call: 3.0 * looked_up(call),
+            # The product of each row and its bag's gradient.
+            "_embedding_bag_per_sample_weights_backward": lambda call: 2.0 * looked_up(call),
+            "_embedding_bag_backward _embedding_bag_dense_backward": _bags_backward,
+            # `scatter` with a reduction combines once for each index; without, it only moves.
+            "scatter": lambda call: float(call.tensor("index").numel() * (call.args.get("reduce") is not None)),
+            "scatter_add scatter_reduce": lambda call: float(call.tensor("index").numel()),
+            "index_add index_reduce": _per_source,
+            # Each row of the gradient is added to the row that its index names.
+            "embedding_dense_backward": lambda call: float(call.tensor("grad_output").numel()),
+        }),
+    }  # fmt: skip
 
 
 _ON_REALS = {"pointwise", "reduction", "scan", "softmax", "pooling", "index"}
@@ -281,10 +269,8 @@ _PER_ELEMENT: dict[str, PerElement] = {
 }
 
 
-def _count(per_element: PerElement) -> Count:
-    if callable(per_element):
-        return lambda call: float(per_element(call) * call.size)
-    return lambda call: float(per_element * call.size)
+def _count(each: PerElement) -> Count:
+    return lambda call: float((each(call) if callable(each) else each) * call.size)
 
 
 def pointwise() -> dict[str, Formula]:

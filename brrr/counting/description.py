@@ -6,15 +6,13 @@ import math
 import operator
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from brrr.core import units
 from brrr.core.errors import ArgumentError
+from brrr.core.heavy import torch
 from brrr.counting.cost import ITEMSIZE
 from brrr.gpu import gpu_here, tensors_on
-
-if TYPE_CHECKING:
-    import torch
 
 _SHORT = {"fp64": "float64", "fp32": "float32", "bf16": "bfloat16", "fp16": "float16", "fp8": "float8_e4m3fn"}
 
@@ -111,8 +109,6 @@ def device_around(held: Iterable[Any]) -> torch.device:
     >>> device_around([torch.nn.Linear(2, 2)])
     device(type='cpu')
     """
-    import torch
-
     for each in held:
         inside = (*each.parameters(), *each.buffers()) if isinstance(each, torch.nn.Module) else (each,)
         for tensor in inside:

@@ -67,7 +67,7 @@ def _packed(call: Call) -> tuple[Matmul, ...]:
     return (Matmul(out.numel() // out.shape[-1], out.shape[-1], x.shape[-1], 1, dtype_name(x)),)
 
 
-def _sums(matmuls: Callable[[Call], tuple[Matmul, ...]]) -> Formula:
+def _sums(matmuls: Callable[[Call], tuple[Matmul, ...]], kind: str = "matmul") -> Formula:
     """Products, and a bias where there is one."""
 
     def flop(call: Call) -> float:
@@ -75,7 +75,7 @@ def _sums(matmuls: Callable[[Call], tuple[Matmul, ...]]) -> Formula:
             biased = call.has("bias") or (call.has("W_prepack") and call.args["W_prepack"].bias() is not None)
         return sum(each.flop for each in matmuls(call)) + call.output.numel() * biased
 
-    return Formula("matmul", flop, matmuls)
+    return Formula(kind, flop, matmuls)
 
 
 def _of_products(kind: str, matmuls: Callable[[Call], tuple[Matmul, ...]]) -> Formula:
@@ -101,10 +101,6 @@ def _convolution_matmuls(call: Call) -> tuple[Matmul, ...]:
     if call.args["transposed"]:  # the weight lies the other way round: (input channels, output channels of a group)
         n, k = k, n
     return (Matmul(m, n, k, groups, dtype_name(call.tensor("weight"))),)
-
-
-def _convolution(call: Call) -> float:
-    return sum(each.flop for each in _convolution_matmuls(call)) + call.output.numel() * call.has("bias")
 
 
 def _convolution_backward_matmuls(call: Call) -> tuple[Matmul, ...]:
@@ -142,22 +138,13 @@ def _attention_matmuls(call: Call) -> tuple[Matmul, ...]:
 def _attention_backward_matmuls(call: Call) -> tuple[Matmul, ...]:
     """The scores again, then the gradients of the probabilities, the values, the queries and the keys."""
     batch, queries, keys, width, depth, dtype = _attention_sizes(call)
-    return (
-        Matmul(queries, keys, width, batch, dtype),
-        Matmul(queries, keys, depth, batch, dtype),
-        Matmul(keys, depth, queries, batch, dtype),
-        Matmul(queries, width, keys, batch, dtype),
-        Matmul(keys, width, queries, batch, dtype),
-    )
+    of_both = ((queries, keys, width), (queries, keys, depth), (keys, depth, queries))
+    sizes = (*of_both, (queries, width, keys), (keys, width, queries))
+    return tuple(Matmul(*each, batch, dtype) for each in sizes)
 
 
-ATTENTION = tuple(
-    f"aten._scaled_dot_product_{kernel}"
-    for kernel in (
-        "flash_attention", "flash_attention_for_cpu", "efficient_attention", "cudnn_attention",
-        "fused_attention_overrideable",
-    )
-)  # fmt: skip
+_KERNELS = "flash_attention flash_attention_for_cpu efficient_attention cudnn_attention fused_attention_overrideable"
+ATTENTION = tuple(f"aten._scaled_dot_product_{kernel}" for kernel in _KERNELS.split())
 
 
 PACKED = (
@@ -172,7 +159,7 @@ PACKED = (
 def products() -> dict[str, Formula]:
     """Matrix products, convolutions, attention."""
     plain = _two("self", "mat2")
-    convolution = Formula("convolution", _convolution, _convolution_matmuls)
+    convolution = _sums(_convolution_matmuls, "convolution")
     backward = Formula("convolution", _convolution_backward, _convolution_backward_matmuls)
     forward_attention = _of_products("attention", _attention_matmuls)
     backward_attention = _of_products("attention", _attention_backward_matmuls)
@@ -191,10 +178,8 @@ def products() -> dict[str, Formula]:
         }),
         "aten.mv": _two("self", "vec"),
         "aten.addmv": _two("mat", "vec"),
-        "aten.convolution": convolution,
-        "aten.convolution_overrideable": convolution,
-        "aten.convolution_backward": backward,
-        "aten.convolution_backward_overrideable": backward,
+        **dict.fromkeys(("aten.convolution", "aten.convolution_overrideable"), convolution),
+        **dict.fromkeys(("aten.convolution_backward", "aten.convolution_backward_overrideable"), backward),
         **dict.fromkeys((*ATTENTION, "flex_attention"), forward_attention),
         "flex_attention_backward": backward_attention,
         **{f"{name}_backward": backward_attention for name in ATTENTION if not name.endswith("cpu")},

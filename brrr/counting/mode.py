@@ -56,7 +56,7 @@ class CostMode(TorchDispatchMode):
         self.leaves: dict[int, tuple[torch.Tensor, torch.Tensor | None]] = {}
         self.lines = Lines()
         self._resident = resident
-        self._ledger = Ledger()
+        self.ledger = Ledger()
         self._modules = Modules()
 
     def cost(self, *results: Any) -> Cost:
@@ -66,19 +66,15 @@ class CostMode(TorchDispatchMode):
         counts as returned.
         """
         returned = [self._resident(t) for t in _pytree.tree_leaves(results) if isinstance(t, torch.Tensor)]
-        written = self._ledger.returned_bytes(returned) if results else self._ledger.alive_bytes()
+        written = self.ledger.returned_bytes(returned) if results else self.ledger.alive_bytes()
         eager = sum(each.bytes for each in self.operators)
-        compulsory = amount(self._ledger.read) + amount(self._ledger.write) + written
+        compulsory = amount(self.ledger.read) + amount(self.ledger.write) + written
         flop = sum(each.flop or 0.0 for each in self.operators)
-        touched = float(self._ledger.working_set_bytes)
+        touched = float(self.ledger.working_set_bytes)
         return Cost(
             float(flop), float(min(compulsory, eager)), float(eager), touched, tuple(self.operators),
             len(self.leaves) if any(each.backward for each in self.operators) else 0, self.lines.count,
         )  # fmt: skip
-
-    def left(self) -> list[int]:
-        """The storages that were made inside the block and still exist."""
-        return self._ledger.results()
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Run one operator and count it; a composite operator is first decomposed into its parts."""
@@ -103,7 +99,7 @@ class CostMode(TorchDispatchMode):
             self._note_leaves(args, kwargs)
         if getattr(func, "_overloadpacket", None) is torch.ops.aten.lift_fresh:  # torch.tensor(...): Python's numbers
             out = func(*args, **kwargs)
-            self._ledger.made([out])  # neither an input nor an operator's result
+            self.ledger.made([out])  # neither an input nor an operator's result
             return out
         args, kwargs = _pytree.tree_map_only(torch.Tensor, self._resident, (args, kwargs))
         described = isinstance(args[0] if args else None, FakeTensor)
@@ -122,14 +118,14 @@ class CostMode(TorchDispatchMode):
         if not taken and not call.outputs:
             return
         only_strided(call.outputs)
-        self._ledger.given(taken)
+        self.ledger.given(taken)
         traffic = traffic_of(call)
-        self._ledger.made(call.outputs)
-        self._ledger.enter(traffic)
+        self.ledger.made(call.outputs)
+        self.ledger.enter(traffic)
         kind, flop, matmuls = ("view", 0.0, ()) if is_view(call) else counted(call)
         read, written = amount(traffic.reads) + traffic.again_bytes, amount(traffic.writes)
         shapes = tuple(tuple(tensor.shape) for tensor in taken or call.outputs)
-        recent = self._ledger.recent(traffic)
+        recent = self.ledger.recent(traffic)
         about = dtype_of(call), shapes, kind, matmuls, form_of(call, kind), for_gradient(), recent, self._modules.now()
         self.operators.append(OperatorCost(call.full_name, flop, read, written, *about))
 

@@ -163,8 +163,8 @@ def by_cudnn() -> Iterator[None]:
     with ExitStack() as all_of_them:
         for mode, name in enumerate(("rnn_relu", "rnn_tanh", "lstm", "gru") if torch.backends.cudnn.enabled else ()):
             by = partial(_as_cudnn, getattr(torch._VF, name), mode)
-            all_of_them.enter_context(_replaced(torch._VF, name, by))
-        all_of_them.enter_context(_replaced(_OPTIM, "_get_foreach_kernels_supported_devices", lambda: [CUDA, "cpu"]))
+            all_of_them.enter_context(replaced(torch._VF, name, by))
+        all_of_them.enter_context(replaced(_OPTIM, "_get_foreach_kernels_supported_devices", lambda: [CUDA, "cpu"]))
         yield
 
 
@@ -235,17 +235,17 @@ def as_written() -> Iterator[None]:
         return call(operator, *args, **kwargs) if body is None else body(*args, **kwargs)
 
     with (
-        _replaced(torch._ops.HigherOrderOperator, "__call__", by_body),
+        replaced(torch._ops.HigherOrderOperator, "__call__", by_body),
         # A re-entrant checkpoint refuses `autograd.grad`, since it leaves gradients in its leaves: there they are.
-        _replaced(torch.autograd, "_is_checkpoint_valid", lambda: True),
-        _replaced(f, "scaled_dot_product_attention", _kept),
+        replaced(torch.autograd, "_is_checkpoint_valid", lambda: True),
+        replaced(f, "scaled_dot_product_attention", _kept),
         torch.compiler.set_stance("force_eager"),
     ):
         yield
 
 
 @contextmanager
-def _replaced(owner: Any, name: str, value: Any) -> Iterator[None]:
+def replaced(owner: Any, name: str, value: Any) -> Iterator[None]:
     """An attribute of torch's, another one for a while."""
     before = getattr(owner, name)
     setattr(owner, name, value)

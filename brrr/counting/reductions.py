@@ -74,57 +74,48 @@ def _each(*count: int) -> Count:
 def reductions() -> dict[str, Formula]:
     """Reductions, scans, softmax and pooling."""
     return {
-        **table(
-            "reduction",
-            {
-                "sum nansum prod amax amin max min argmax argmin": _combine,
-                "mean": _mean,
-                "var var_mean": _variance,
-                "std std_mean": lambda call: _variance(call) + call.output.numel(),  # and a root
-                "aminmax": lambda call: 2 * _combine(call),
-                "linalg_vector_norm norm": _vector_norm,
-                "dist renorm": lambda call: 3.0 * call.tensor("self").numel(),
-                "_foreach_norm": lambda call: 2.0 * sum(each.numel() for each in call.tensors("self")),
-                # Maximum n - 1, differences n, exponentials n, sum n - 1, logarithm, addition: 4n.
-                "logsumexp": lambda call: 4.0 * call.tensor("self").numel(),
-            },
-        ),
+        **table("reduction", {
+            "sum nansum prod amax amin max min argmax argmin": _combine,
+            "mean": _mean,
+            "var var_mean": _variance,
+            "std std_mean": lambda call: _variance(call) + call.output.numel(),  # and a root
+            "aminmax": lambda call: 2 * _combine(call),
+            "linalg_vector_norm norm": _vector_norm,
+            "dist renorm": lambda call: 3.0 * call.tensor("self").numel(),
+            "_foreach_norm": lambda call: 2.0 * sum(each.numel() for each in call.tensors("self")),
+            # Maximum n - 1, differences n, exponentials n, sum n - 1, logarithm, addition: 4n.
+            "logsumexp": lambda call: 4.0 * call.tensor("self").numel(),
+        }),
         **free("reduction", "any all count_nonzero _is_all_true _is_any_true"),
         **table("scan", {"cumsum cumprod cummax cummin": _scan, "logcumsumexp": lambda call: 7 * _scan(call)}),
-        **table(
-            "softmax",
-            {
-                "_softmax": _softmax,
-                # A softmax that compares with -inf and selects 0 in rows that are masked out.
-                "_safe_softmax": lambda call: _softmax(call) + 2 * call.output.numel(),
-                "_log_softmax": _log_softmax,
-                "_softmax_backward_data _log_softmax_backward_data": _softmax_backward,
-            },
-        ),
-        **table(
-            "pooling",
-            {
-                "max_poolnd_with_indices fractional_max_poolnd": lambda call: float(call.size * (window(call) - 1)),
-                "avg_poolnd": lambda call: float(call.size * window(call)),
-                # Each gradient is divided, then added to its whole window.
-                "avg_poolnd_backward": lambda call: float(call.tensor("grad_output").numel() * (window(call) + 1)),
-                "_adaptive_avg_poolnd_backward": lambda call: float(call.tensor("grad_output").numel() + call.size),
-                "_adaptive_avg_poolnd adaptive_avg_poolnd": _mean,
-                "adaptive_max_poolnd": _combine,
-                # Each gradient is added where its value came from.
-                "max_poolnd_with_indices_backward adaptive_max_poolnd_backward fractional_max_poolnd_backward "
-                "reflection_padnd_backward replication_padnd_backward upsample_nearestnd_backward "
-                "_upsample_nearest_exactnd_backward": _each(1),
-                "unfold_backward col2im": lambda call: float(next(call.each_argument())[1].numel()),
-                # lerp is 3; of a cubic four products and three sums for each of four rows, and of what they give.
-                "upsample_linear1d": _each(3), "upsample_bilinear2d": _each(9), "upsample_trilinear3d": _each(21),
-                "upsample_bicubic2d": _each(35), "grid_sampler_2d": _each(9, 0, 35), "grid_sampler_3d": _each(21, 0),
-                # Each gradient times each weight and added; of a grid the slopes of the weights along each side too.
-                "upsample_linear1d_backward": _each(4), "upsample_bilinear2d_backward": _each(8),
-                "upsample_trilinear3d_backward": _each(16), "upsample_bicubic2d_backward": _each(32),
-                "grid_sampler_2d_backward": _each(24, 1, 96), "grid_sampler_3d_backward": _each(64, 1),
-            },
-        ),
+        **table("softmax", {
+            "_softmax": _softmax,
+            # A softmax that compares with -inf and selects 0 in rows that are masked out.
+            "_safe_softmax": lambda call: _softmax(call) + 2 * call.output.numel(),
+            "_log_softmax": _log_softmax,
+            "_softmax_backward_data _log_softmax_backward_data": _softmax_backward,
+        }),
+        **table("pooling", {
+            "max_poolnd_with_indices fractional_max_poolnd": lambda call: float(call.size * (window(call) - 1)),
+            "avg_poolnd": lambda call: float(call.size * window(call)),
+            # Each gradient is divided, then added to its whole window.
+            "avg_poolnd_backward": lambda call: float(call.tensor("grad_output").numel() * (window(call) + 1)),
+            "_adaptive_avg_poolnd_backward": lambda call: float(call.tensor("grad_output").numel() + call.size),
+            "_adaptive_avg_poolnd adaptive_avg_poolnd": _mean,
+            "adaptive_max_poolnd": _combine,
+            # Each gradient is added where its value came from.
+            "max_poolnd_with_indices_backward adaptive_max_poolnd_backward fractional_max_poolnd_backward "
+            "reflection_padnd_backward replication_padnd_backward upsample_nearestnd_backward "
+            "_upsample_nearest_exactnd_backward": _each(1),
+            "unfold_backward col2im": lambda call: float(next(call.each_argument())[1].numel()),
+            # lerp is 3; of a cubic four products and three sums for each of four rows, and of what they give.
+            "upsample_linear1d": _each(3), "upsample_bilinear2d": _each(9), "upsample_trilinear3d": _each(21),
+            "upsample_bicubic2d": _each(35), "grid_sampler_2d": _each(9, 0, 35), "grid_sampler_3d": _each(21, 0),
+            # Each gradient times each weight and added; of a grid the slopes of the weights along each side too.
+            "upsample_linear1d_backward": _each(4), "upsample_bilinear2d_backward": _each(8),
+            "upsample_trilinear3d_backward": _each(16), "upsample_bicubic2d_backward": _each(32),
+            "grid_sampler_2d_backward": _each(24, 1, 96), "grid_sampler_3d_backward": _each(64, 1),
+        }),
     }  # fmt: skip
 
 
@@ -210,22 +201,19 @@ def _rms_norm_backward(call: Call) -> float:
 
 def norms() -> dict[str, Formula]:
     """Layer, group, batch and RMS norm, forward and backward."""
-    return table(
-        "norm",
-        {
-            "native_layer_norm": lambda call: _normalised(call, call.outputs[1].numel()),
-            "native_group_norm": lambda call: _normalised(call, call.args["N"] * call.args["group"]),
-            "_fused_rms_norm": _rms_norm,
-            "native_batch_norm _native_batch_norm_legit _native_batch_norm_legit_no_training cudnn_batch_norm "
-            "_batch_norm_with_update _batch_norm_no_update": _batch_norm,
-            "native_layer_norm_backward native_group_norm_backward": _centred_backward,
-            "native_batch_norm_backward cudnn_batch_norm_backward batch_norm_backward": _batch_norm_backward,
-            "_fused_rms_norm_backward": _rms_norm_backward,
-            # g v / |v|: a 2-norm a row, and a product; backward: the sum of g v, its share of v taken off, scaled.
-            "_weight_norm_interface": lambda call: 3.0 * call.output.numel() + call.outputs[1].numel(),
-            "_weight_norm_interface_backward": lambda call: 5.0 * call.output.numel(),
-        },
-    )
+    return table("norm", {
+        "native_layer_norm": lambda call: _normalised(call, call.outputs[1].numel()),
+        "native_group_norm": lambda call: _normalised(call, call.args["N"] * call.args["group"]),
+        "_fused_rms_norm": _rms_norm,
+        "native_batch_norm _native_batch_norm_legit _native_batch_norm_legit_no_training cudnn_batch_norm "
+        "_batch_norm_with_update _batch_norm_no_update": _batch_norm,
+        "native_layer_norm_backward native_group_norm_backward": _centred_backward,
+        "native_batch_norm_backward cudnn_batch_norm_backward batch_norm_backward": _batch_norm_backward,
+        "_fused_rms_norm_backward": _rms_norm_backward,
+        # g v / |v|: a 2-norm a row, and a product; backward: the sum of g v, its share of v taken off, scaled.
+        "_weight_norm_interface": lambda call: 3.0 * call.output.numel() + call.outputs[1].numel(),
+        "_weight_norm_interface_backward": lambda call: 5.0 * call.output.numel(),
+    })  # fmt: skip
 
 
 def _reduced(call: Call, elements: int, each: int) -> float:
@@ -260,21 +248,18 @@ def _nll_backward(call: Call) -> float:
 
 def losses() -> dict[str, Formula]:
     """The losses that are operators of their own."""
-    return table(
-        "loss",
-        {
-            "nll_loss_forward nll_loss2d_forward": _nll,
-            "nll_loss_backward nll_loss2d_backward": _nll_backward,
-            "mse_loss": _loss(2),
-            "soft_margin_loss": _loss(4),  # log1p(exp(-x y))
-            # y log x + (1 - y) log(1 - x), negated; max(x, 0) - x y + log1p(exp(-|x|)).
-            "binary_cross_entropy binary_cross_entropy_with_logits": _loss(8),
-            # d = x - y; of |d| < b d d / (2 b), else |d| - b / 2.
-            "smooth_l1_loss huber_loss": _loss(8),
-            # 2/n (x - y) g; the 2/n is one constant.
-            "mse_loss_backward": lambda call: 3.0 * call.output.numel(),
-            "soft_margin_loss_backward binary_cross_entropy_backward": lambda call: 6.0 * call.output.numel(),
-            # x - y, two comparisons and selections, scaled, times g.
-            "smooth_l1_loss_backward huber_loss_backward": lambda call: 7.0 * call.output.numel(),
-        },
-    )
+    return table("loss", {
+        "nll_loss_forward nll_loss2d_forward": _nll,
+        "nll_loss_backward nll_loss2d_backward": _nll_backward,
+        "mse_loss": _loss(2),
+        "soft_margin_loss": _loss(4),  # log1p(exp(-x y))
+        # y log x + (1 - y) log(1 - x), negated; max(x, 0) - x y + log1p(exp(-|x|)).
+        "binary_cross_entropy binary_cross_entropy_with_logits": _loss(8),
+        # d = x - y; of |d| < b d d / (2 b), else |d| - b / 2.
+        "smooth_l1_loss huber_loss": _loss(8),
+        # 2/n (x - y) g; the 2/n is one constant.
+        "mse_loss_backward": lambda call: 3.0 * call.output.numel(),
+        "soft_margin_loss_backward binary_cross_entropy_backward": lambda call: 6.0 * call.output.numel(),
+        # x - y, two comparisons and selections, scaled, times g.
+        "smooth_l1_loss_backward huber_loss_backward": lambda call: 7.0 * call.output.numel(),
+    })  # fmt: skip

@@ -1,5 +1,7 @@
 """`cost`: count the FLOP and bytes of a callable without running it."""
 
+from __future__ import annotations
+
 import contextvars
 import gc
 import linecache
@@ -7,7 +9,7 @@ import logging
 import os
 import traceback
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext
 from typing import Any, cast
 
 import torch
@@ -17,11 +19,11 @@ from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.utils import _pytree
 
 from brrr.core.callables import require_callable, require_run
-from brrr.core.errors import ArgumentError, BrrrError, TraceError, UnavailableError
+from brrr.core.errors import ArgumentError, BrrrError, TraceError, UnavailableError, first_line
 from brrr.counting.cost import Cost
 from brrr.counting.description import Description, device_around
 from brrr.counting.mode import CostMode, only_strided
-from brrr.counting.parts import as_written
+from brrr.counting.parts import as_written, replaced
 from brrr.counting.state import as_before, reached
 from brrr.counting.traffic import storage_key
 from brrr.gpu import gpu_here, is_gpu, kind_of
@@ -88,8 +90,8 @@ def cost(fn: Callable[..., Any], *args: Any, backward: bool = False, run: bool =
         raise ArgumentError(
             "cost", "fn", type(lazy), "a module with its parameters", "Call it once before, on real data."
         )
-    stage = _Real() if run else _Fake(device_around(held))
-    counting = CostMode(stage.resident)
+    stage = None if run else _Fake(device_around(held))
+    counting = CostMode(stage.resident) if stage else CostMode()
     with as_before([] if run else held):
         found = _counted(counting, fn, leaves, structure, backward, stage)
     if not run:
@@ -98,13 +100,13 @@ def cost(fn: Callable[..., Any], *args: Any, backward: bool = False, run: bool =
 
 
 def _counted(
-    counting: CostMode, fn: Callable[..., Any], leaves: list[Any], structure: Any, backward: bool, stage: Any
+    counting: CostMode, fn: Callable[..., Any], leaves: list[Any], structure: Any, backward: bool, stage: _Fake | None
 ) -> Cost:
     packed = _pytree.tree_leaves(_pytree.tree_unflatten(leaves, structure), is_leaf=_is_packed)
     sizes = {id(each.batch_sizes) for each in packed if _is_packed(each)}  # whose values are known
-    inputs = [leaf if id(leaf) in sizes else stage.input(leaf) for leaf in leaves]
+    inputs = [leaf if stage is None or id(leaf) in sizes else stage.input(leaf) for leaf in leaves]
     try:
-        with stage.surroundings(), as_written(), explained(fn, isinstance(stage, _Real)):
+        with stage.surroundings() if stage else nullcontext(), as_written(), explained(fn, run=stage is None):
             results = _forward(counting, fn, _pytree.tree_unflatten(inputs, structure), backward)
             gradients = _backward(counting, inputs, results) if backward else ()
             return counting.cost(results, gradients)
@@ -125,10 +127,10 @@ def _written(fn: Callable[..., Any]) -> Callable[..., Any]:
 def _refuse_left(counting: CostMode, fn: Any) -> None:
     """TraceError where something of the count is still held, in a place that `as_before` does not know."""
     counting.leaves.clear()
-    if not counting.left():
+    if not counting.ledger.results():
         return
     gc.collect()
-    left = set(counting.left())
+    left = set(counting.ledger.results())
     found = [each for each in gc.get_objects() if type(each) is FakeTensor and storage_key(each) in left]
     if found:
         by = sorted({type(each).__name__ for each in gc.get_referrers(*found) if each is not found} - {"frame"})
@@ -190,19 +192,6 @@ def _check(place: int, leaf: Any, run: bool) -> None:
         raise ArgumentError(call, name, type(leaf), "a torch tensor or brrr.array(...)", "torch.from_numpy makes one.")
 
 
-class _Real:
-    """Where a callable runs for real: on the tensors it was given."""
-
-    def input(self, leaf: Any) -> Any:
-        return leaf
-
-    def resident(self, tensor: torch.Tensor) -> torch.Tensor:
-        return tensor
-
-    def surroundings(self) -> AbstractContextManager[Any]:
-        return nullcontext()
-
-
 class _Fake:
     """Where a callable runs on fake tensors: shapes, types and storages, without memory.
 
@@ -245,29 +234,20 @@ class _Fake:
         self._kept[id(fake)] = fake
         return fake
 
-    def surroundings(self) -> AbstractContextManager[Any]:
-        """The fake mode; an operator that fails is reported by its exception alone, not in torch's log too."""
-        both = ExitStack()
-        both.enter_context(_silenced(logging.getLogger("torch._subclasses.fake_tensor")))
-        both.enter_context(_without_onednn())
-        both.enter_context(self._mode)
-        return both
+    @contextmanager
+    def surroundings(self) -> Iterator[None]:
+        """The fake mode; an operator that fails is reported by its exception alone, not in torch's log too.
+
+        A recurrent layer on a CPU is one operator of oneDNN, which tells nothing; without it, its products are seen.
+        """
+        logger = logging.getLogger("torch._subclasses.fake_tensor")
+        with replaced(logger, "disabled", True), replaced(torch.backends.mkldnn, "enabled", False), self._mode:
+            yield
 
     def _described(self, leaf: Description) -> torch.Tensor:
         dtype, device = getattr(torch, leaf.dtype), self._device if leaf.device is None else _present(leaf.device)
         with self._mode:
             return torch.empty(leaf.shape, dtype=dtype, device=device, requires_grad=leaf.requires_grad)
-
-
-@contextmanager
-def _without_onednn() -> Iterator[None]:
-    """A recurrent layer on a CPU is one operator of oneDNN, which tells nothing; without it, its products are seen."""
-    before = torch._C._get_mkldnn_enabled()
-    torch._C._set_mkldnn_enabled(False)
-    try:
-        yield
-    finally:
-        torch._C._set_mkldnn_enabled(before)
 
 
 def _present(device: str) -> torch.device:
@@ -279,15 +259,6 @@ def _present(device: str) -> torch.device:
     if is_gpu(found) and kind_of(found) != gpu_here():
         raise UnavailableError(f"cost: device={device!r}, but there is no GPU here; leave it out to count on the CPU")
     return found
-
-
-@contextmanager
-def _silenced(logger: logging.Logger) -> Iterator[None]:
-    before, logger.disabled = logger.disabled, True
-    try:
-        yield
-    finally:
-        logger.disabled = before
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -312,7 +283,8 @@ def explained(fn: Any, run: bool) -> Iterator[None]:
         reason = None if run else _reason(error)
         if reason is None:
             raise
-        raise TraceError(_message(fn, error, reason)) from error
+        advice = "Pass real tensors and run=True, which runs it once; or count the part before that line"
+        raise TraceError(f"cost: {_name(fn)} cannot be traced: {_line(error)} {reason}. {advice}") from error
 
 
 def _reason(error: Exception) -> str | None:
@@ -320,20 +292,11 @@ def _reason(error: Exception) -> str | None:
     if isinstance(error, _NEEDS_VALUES):
         return f"needs a value, which a description does not have ({error})"
     if isinstance(error, _UNSUPPORTED):
-        return f"uses what works on real tensors only ({_first_line(error)})"
+        return f"uses what works on real tensors only ({first_line(error)[:160]})"
     text = str(error).lower()
     if any(part in text for part in _VALUES_TEXT):
-        return f"needs the data itself, which a description does not have ({_first_line(error)})"
+        return f"needs the data itself, which a description does not have ({first_line(error)[:160]})"
     return None
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error).strip().splitlines() or [type(error).__name__])[0][:160]
-
-
-def _message(fn: Any, error: Exception, reason: str) -> str:
-    advice = "Pass real tensors and run=True, which runs it once; or count the part before that line"
-    return f"cost: {_name(fn)} cannot be traced: {_line(error)} {reason}. {advice}"
 
 
 def _line(error: Exception) -> str:

@@ -86,7 +86,7 @@ def traffic_of(call: Call) -> CallTraffic:
     writes = [_whole(t) for t in _results(call, name)]
     writes += [_write(call, name, t) for argument in _changed(call, name) for t in call.tensors(argument)]
     again = sum(union_bytes([region_of(t)]) for t in _read_twice(call, name) if t.numel())
-    return CallTraffic(_some(reads), _some(writes), again)
+    return CallTraffic(tuple(filter(None, reads)), tuple(filter(None, writes)), again)
 
 
 def is_view(call: Call) -> bool:
@@ -97,10 +97,6 @@ def is_view(call: Call) -> bool:
         return not call.written and call.name not in formulas()
     sources = {storage_key(tensor) for _, tensor in call.each_argument()}
     return all(storage_key(out) in sources for out in call.outputs)
-
-
-def _some(accesses: list[Access | None]) -> tuple[Access, ...]:
-    return tuple(access for access in accesses if access is not None)
 
 
 def _whole(tensor: torch.Tensor) -> Access | None:
@@ -149,50 +145,43 @@ def _is_read(call: Call, name: str, argument: str) -> bool:
     return True
 
 
-_Picks = Callable[[Call], tuple[int, tuple[str, ...]]]
-_PICKS: dict[str, tuple[str, _Picks]] = {
-    "embedding": ("weight", lambda call: (call.output.numel(), ("indices",))),
-    "gather": ("self", lambda call: (call.output.numel(), ("index",))),
-    "index_select": ("self", lambda call: (call.output.numel(), ("index",))),
-    "index": ("self", lambda call: (call.output.numel(), ("indices",))),
-    "_unsafe_index": ("self", lambda call: (call.output.numel(), ("indices",))),
-    **dict.fromkeys(
-        ("_embedding_bag", "_embedding_bag_forward_only", "_embedding_bag_per_sample_weights_backward"),
-        ("weight", lambda call: (looked_up(call), ("indices",))),
-    ),
-    "take": ("self", lambda call: (call.output.numel(), ("index",))),
-    "nll_loss_forward": ("self", lambda call: (call.tensor("target").numel(), ("target",))),
-    "nll_loss2d_forward": ("self", lambda call: (call.tensor("target").numel(), ("target",))),
-}
+_PICKS: dict[str, tuple[str, str, Callable[[Call], int]]] = {name: (source, by, count) for names, source, by, count in (
+    ("embedding", "weight", "indices", lambda call: call.output.numel()),
+    ("gather index_select take", "self", "index", lambda call: call.output.numel()),
+    ("index _unsafe_index", "self", "indices", lambda call: call.output.numel()),
+    ("_embedding_bag _embedding_bag_forward_only _embedding_bag_per_sample_weights_backward", "weight", "indices",
+     looked_up),
+    ("nll_loss_forward nll_loss2d_forward", "self", "target", lambda call: call.tensor("target").numel()),
+) for name in names.split()}  # fmt: skip
+"""Of which argument an operator takes only some elements, by which index, and how many."""
 
 
 def _read(call: Call, name: str, argument: str, tensor: torch.Tensor) -> Access | None:
     """All of a tensor, or what an index picks from it; what is changed in part is read in part."""
-    source, picks = _PICKS.get(name, ("", None))
-    if picks is not None and argument == source:
-        elements, by = picks(call)
-        return _part(tensor, elements, _names_of(call, by))
+    if name in _PICKS and argument == _PICKS[name][0]:
+        _, by, count = _PICKS[name]
+        return _part(tensor, count(call), _names_of(call, by))
     return _write(call, name, tensor) if argument in call.written else _whole(tensor)
 
 
-def _names_of(call: Call, arguments: Iterable[str]) -> tuple[Any, ...]:
+def _names_of(call: Call, argument: str) -> tuple[Any, ...]:
     """The index tensors of an access: two accesses with the same ones touch the same elements."""
-    tensors = [tensor for argument in arguments for tensor in call.tensors(argument) if tensor.numel()]
+    tensors = [tensor for tensor in call.tensors(argument) if tensor.numel()]
     return tuple((storage_key(tensor), region_of(tensor)) for tensor in tensors)
 
 
 def _write(call: Call, name: str, tensor: torch.Tensor) -> Access | None:
     """All of a tensor changed in place, or the part that an index names."""
     if name in ("index_put", "_index_put_impl"):
-        return _part(tensor, indexed_elements(call), _names_of(call, ("indices",)))
+        return _part(tensor, indexed_elements(call), _names_of(call, "indices"))
     if name == "embedding_renorm":
-        return _part(tensor, looked_up(call), _names_of(call, ("indices",)))
+        return _part(tensor, looked_up(call), _names_of(call, "indices"))
     if name in ("scatter", "scatter_add", "scatter_reduce"):
-        return _part(tensor, call.tensor("index").numel(), _names_of(call, ("index",)))
+        return _part(tensor, call.tensor("index").numel(), _names_of(call, "index"))
     if name in ("index_add", "index_copy", "index_fill", "index_reduce"):
         along = tensor.shape[call.args["dim"]] if tensor.dim() else 1
         rows = call.tensor("index").numel()
-        return _part(tensor, rows * math.prod(tensor.shape) // max(along, 1), _names_of(call, ("index",)))
+        return _part(tensor, rows * math.prod(tensor.shape) // max(along, 1), _names_of(call, "index"))
     return _whole(tensor)
 
 
@@ -231,10 +220,7 @@ class Region:
     @property
     def bytes(self) -> int:
         """Its bytes; windows that overlap (`unfold`) count once."""
-        elements = 1
-        for _, size in self.dims:
-            elements *= size
-        return min(elements * self.itemsize, self.end - self.start)
+        return min(math.prod(size for _, size in self.dims) * self.itemsize, self.end - self.start)
 
     @property
     def dense(self) -> bool:

@@ -12,20 +12,16 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from html import escape
 from io import BytesIO
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from matplotlib import rc_context
+from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocator
 
 from brrr.core import units
-from brrr.core.measurement import Value
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
-    from brrr.core.measurement import Badge
+from brrr.core.measurement import Badge, Value
 
 WIDTH, HEIGHT = 760, 440
 """Size of a figure on the page, in CSS pixels; the picture itself has SHARP times as many each way."""
@@ -49,30 +45,15 @@ GUIDE_DASHES: Any = ((0, (5, 2.5)), (0, (1.5, 1.5)), (0, (7, 2, 1.5, 2)), (0, (1
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 STYLE: Any = {
-    "font.family": "sans-serif",
-    "font.sans-serif": ["DejaVu Sans"],
-    "font.size": 10,
-    "text.color": INK,
-    "text.parse_math": False,
-    "axes.labelcolor": INK,
-    "axes.edgecolor": FAINT,
-    "axes.linewidth": 0.8,
-    "axes.grid": True,
-    "axes.axisbelow": True,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "grid.color": "#e4e7eb",
-    "grid.linewidth": 0.8,
-    "xtick.color": FAINT,
-    "ytick.color": FAINT,
-    "xtick.labelcolor": INK,
-    "ytick.labelcolor": INK,
-    "lines.linewidth": 1.8,
-    "lines.markersize": 5,
-    "legend.frameon": False,
-    "figure.facecolor": PAPER,
-    "axes.facecolor": PAPER,
-}
+    "font.family": "sans-serif", "font.sans-serif": ["DejaVu Sans"], "font.size": 10, "text.parse_math": False,
+    **dict.fromkeys(("text.color", "axes.labelcolor", "xtick.labelcolor", "ytick.labelcolor"), INK),
+    **dict.fromkeys(("axes.edgecolor", "xtick.color", "ytick.color"), FAINT),
+    **dict.fromkeys(("figure.facecolor", "axes.facecolor"), PAPER),
+    **dict.fromkeys(("axes.spines.top", "axes.spines.right", "legend.frameon"), False),
+    **dict.fromkeys(("axes.grid", "axes.axisbelow"), True),
+    **dict.fromkeys(("axes.linewidth", "grid.linewidth"), 0.8),
+    "grid.color": "#e4e7eb", "lines.linewidth": 1.8, "lines.markersize": 5,
+}  # fmt: skip
 
 
 def dark(selector: str) -> str:
@@ -133,12 +114,9 @@ def look(index: int) -> dict[str, Any]:
     >>> look(0)["marker"]
     'o'
     """
-    return {"color": COLOURS[index % len(COLOURS)], "linestyle": "-", "marker": MARKERS[_marker(index)]}
-
-
-def _marker(index: int) -> int:
-    """Where the colours begin again, the markers are shifted by one: no two of 49 lines look alike."""
-    return (index + index // len(COLOURS)) % len(MARKERS)
+    # Where the colours begin again, the markers are shifted by one: no two of 49 lines look alike.
+    marker = MARKERS[(index + index // len(COLOURS)) % len(MARKERS)]
+    return {"color": COLOURS[index % len(COLOURS)], "linestyle": "-", "marker": marker}
 
 
 def draw_line(on: Axes, xs: Sequence[float], ys: Sequence[float], index: int, label: str) -> Any:

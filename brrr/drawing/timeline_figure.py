@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 from textwrap import fill
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from matplotlib import rc_context
+from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection, PatchCollection
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch, Rectangle
@@ -18,15 +19,11 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator, NullLocator
 
 from brrr.core import units
 from brrr.core.intervals import Interval, gaps
+from brrr.core.measurement import Badge
 from brrr.drawing import style
 from brrr.gpu import is_cpu, is_queue
 from brrr.tracing.spans import HOST_LANES, Kind, Span
 from brrr.tracing.timeline import Timeline, device_of, lane_title, verdict
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
-    from brrr.core.measurement import Badge
 
 MOST_CALLS, MOST_WORK = 8, 40
 """Without a wish, the picture shows as many calls as this, and as do this many things on the device."""
@@ -47,6 +44,10 @@ COLOURS: Mapping[Kind, str] = {
 TITLES: Mapping[Kind, str] = {
     "call": "call", "operator": "operator", "launch": "launch", "wait": "wait for the device", "kernel": "kernel",
     "copy in": "copy to GPU", "copy out": "copy from GPU", "copy": "copy on GPU", "memset": "memset",
+}  # fmt: skip
+QUEUE_TITLES: Mapping[Kind, str] = {
+    **TITLES, "kernel": "work", "launch": "submit", "wait": "wait for the worker", "copy in": "copy in",
+    "copy out": "copy out", "copy": "copy",
 }  # fmt: skip
 ON_DARK: tuple[Kind, ...] = ("operator", "kernel", "copy in", "memset")
 IDLE = "#f6dfd3"
@@ -180,11 +181,9 @@ def _lane(on: Axes, found: Timeline, lane: str, lanes: Sequence[str], end_ns: in
     for kind in dict.fromkeys(span.kind for span in inside):
         bars = [(span.start_ns, max(min(span.end_ns, end_ns) - span.start_ns, SHORTEST * pixel))
                 for span in inside if span.kind == kind]  # fmt: skip
-        hatched: dict[str, Any] = {"hatch": "/////", "edgecolor": COLOURS["launch"]} if kind == "wait" else {}
         wide = sum(length for _, length in bars) / len(bars) > 5 * pixel  # a slim bar would be all edge
-        on.broken_barh(bars, (place - BAR / 2, BAR), facecolor=COLOURS[kind], linewidth=0.5,
-                       zorder=2.8 if kind == "wait" else 3, gid=f"{lane} {kind}",
-                       **{"edgecolor": "white" if wide else "none", **hatched})  # fmt: skip
+        on.broken_barh(bars, (place - BAR / 2, BAR), linewidth=0.5, zorder=2.8 if kind == "wait" else 3,
+                       gid=f"{lane} {kind}", **{"edgecolor": "white" if wide else "none", **_look(kind)})  # fmt: skip
     for span in inside:
         text = _inscription(span, end_ns, pixel)
         if text:
@@ -233,20 +232,11 @@ def _lines(shown: Sequence[tuple[Span, Span]], lanes: Sequence[str]) -> Iterator
         yield [(start, above), (work.start_ns, below)]
 
 
-QUEUE_TITLES: Mapping[Kind, str] = {
-    "kernel": "work",
-    "launch": "submit",
-    "wait": "wait for the worker",
-    "copy in": "copy in",
-    "copy out": "copy out",
-    "copy": "copy",
-}
-
-
 def _legend(made: Figure, on: Axes, found: Timeline) -> None:
     """Above the lanes, where it hides nothing."""
-    titles = {**TITLES, **(QUEUE_TITLES if is_queue(found.kind) else {})}
-    handles = [_patch(kind, titles[kind]) for kind in COLOURS if any(span.kind == kind for span in found.spans)]
+    titles = QUEUE_TITLES if is_queue(found.kind) else TITLES
+    kinds = [kind for kind in COLOURS if any(span.kind == kind for span in found.spans)]
+    handles = [Patch(**_look(kind), linewidth=0.4, label=titles[kind]) for kind in kinds]
     if not is_cpu(found.kind):
         handles.append(Patch(facecolor=IDLE, edgecolor="#d9b9a6", linewidth=0.5, label="idle"))
     on.legend(
@@ -256,7 +246,6 @@ def _legend(made: Figure, on: Axes, found: Timeline) -> None:
     )  # fmt: skip
 
 
-def _patch(kind: Kind, title: str) -> Patch:
-    if kind == "wait":
-        return Patch(facecolor=COLOURS[kind], hatch="/////", edgecolor=COLOURS["launch"], linewidth=0.4, label=title)
-    return Patch(facecolor=COLOURS[kind], linewidth=0.4, label=title)
+def _look(kind: Kind) -> dict[str, Any]:
+    hatched = {"hatch": "/////", "edgecolor": COLOURS["launch"]} if kind == "wait" else {}
+    return {"facecolor": COLOURS[kind], **hatched}

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+from brrr.core.heavy import torch
 from brrr.core.measurement import Processor
 
 CUDA: Processor = "cuda"
@@ -81,8 +82,6 @@ def gpu_here() -> Processor | None:
 
 def synchronize() -> None:
     """Wait until the current accelerator has done all that it was given."""
-    import torch
-
     torch.accelerator.synchronize()
 
 
@@ -93,8 +92,6 @@ def waiting(device: object) -> Callable[[], None] | None:
     """
     if not is_gpu(device):
         return None
-    import torch
-
     return partial(torch.accelerator.synchronize, torch.accelerator.current_device_index())
 
 
@@ -127,8 +124,6 @@ def _host_bytes(ask: Callable[[Any], int], unknown: int) -> int:
 
 def _told(device: object, *questions: str) -> int | None:
     """What torch's module of a device answers to the first of the questions that it knows; None where to none."""
-    import torch
-
     module: Any = torch.get_device_module(tensors_on(device))
     for name in questions:
         try:

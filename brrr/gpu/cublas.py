@@ -14,12 +14,10 @@ import atexit
 import ctypes
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from brrr.core.errors import ArgumentError, UnavailableError
-
-if TYPE_CHECKING:
-    import torch
+from brrr.core.heavy import torch
 
 WORKSPACE_BYTES = 32 * 2**20
 """What cuBLAS recommends on Hopper; older GPUs ask for 4 MiB (cuBLAS Library, "cublasSetWorkspace")."""
@@ -35,8 +33,6 @@ class Blas:
     """
 
     def __init__(self, device_index: int, stream: int, workspace_bytes: int = WORKSPACE_BYTES) -> None:
-        import torch
-
         self._cublas, self.device_index, self.stream = bindings(), device_index, stream
         self._beside: dict[Any, Any] = {}
         room = max(workspace_bytes, 1)  # an address in any case: none stands for the library's own workspace

@@ -17,14 +17,12 @@ from contextlib import suppress
 from functools import partial
 from itertools import cycle
 from statistics import median
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from brrr.core.errors import UnavailableError
+from brrr.core.heavy import torch
 from brrr.gpu.cublas import DATA_TYPES, WORKSPACE_BYTES, Blas, bindings
 from brrr.gpu.launching import fastest
-
-if TYPE_CHECKING:
-    import torch
 
 CANDIDATES, TRIES, LAUNCHES, HEAD_START_CYCLES = 8, 3, 24, 1_000_000
 """What cuBLASLt is asked for, with its workspace and once more without; how often each is timed, by so many launches in
@@ -143,14 +141,9 @@ _CHOSEN: dict[tuple[Key, int], Preparation] = {}
 
 
 def fastest_product(
-    blas: Blas,
-    x: torch.Tensor,
-    w: torch.Tensor,
-    out: torch.Tensor,
-    *,
-    tf32: bool = False,
+    blas: Blas, x: torch.Tensor, w: torch.Tensor, out: torch.Tensor, *, tf32: bool = False,
     among: Sequence[torch.Tensor] = (),
-) -> Callable[[], None]:
+) -> Callable[[], None]:  # fmt: skip
     """As `Blas.product`, by the fastest of cuBLAS's choice, with and without a workspace, and cuBLASLt's candidates.
 
     among: all the weights of this shape that take turns in what the product is for (w itself where none are given):
@@ -194,19 +187,13 @@ def _fastest(blas: Blas, key: Key, turns: list[Operands]) -> Preparation:
     """The best of all, or cuBLAS's own choice where that is as good."""
 
     def taken(way: Preparation, least: float) -> float:
-        run = InTurn([way(blas, key, each) for each in turns])
-        return seconds(run, blas.stream, blas.device_index, HOPELESS * least)
+        calls = cycle([way(blas, key, each) for each in turns])
+        return seconds(lambda: next(calls)(), blas.stream, blas.device_index, HOPELESS * least)
 
-    ways = (as_chosen_by_cublas, without_workspace, *_offered_by_lt(blas, key))
+    ways: list[Preparation] = [as_chosen_by_cublas, without_workspace]
+    with suppress(*refusals()):  # no library, or nothing for this shape
+        ways += [partial(by_lt, algorithm) for algorithm in blas.beside(Lt).candidates(key)]
     return fastest(ways, taken, LEAST_GAIN, refusals()) or as_chosen_by_cublas
-
-
-def _offered_by_lt(blas: Blas, key: Key) -> list[Preparation]:
-    """None without the library, or where it has nothing for this shape."""
-    try:
-        return [partial(by_lt, algorithm) for algorithm in blas.beside(Lt).candidates(key)]
-    except refusals():
-        return []
 
 
 def refusals() -> tuple[type[Exception], ...]:
@@ -221,23 +208,11 @@ def refusals() -> tuple[type[Exception], ...]:
     return tuple(found)
 
 
-class InTurn:
-    """Calls that take turns: each call of this is the next one's."""
-
-    def __init__(self, calls: Sequence[Callable[[], None]]) -> None:
-        self._next = cycle(calls).__next__
-
-    def __call__(self) -> None:
-        self._next()()
-
-
 def seconds(run: Callable[[], None], stream: int, device_index: int, limit: float = math.inf) -> float:
     """The device's time for a launch, of many in a row on a stream; the median of a few tries.
 
     limit: beyond it the first try is enough.
     """
-    import torch
-
     device = torch.device("cuda", device_index)
     queue = torch.cuda.ExternalStream(stream, device=device) if stream else torch.cuda.default_stream(device)
     with torch.cuda.device(device), torch.cuda.stream(queue):
@@ -247,8 +222,6 @@ def seconds(run: Callable[[], None], stream: int, device_index: int, limit: floa
 
 
 def _once(run: Callable[[], None], queue: Any) -> float:
-    import torch
-
     begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
     torch.cuda._sleep(HEAD_START_CYCLES)
     begin.record(queue)
@@ -261,8 +234,6 @@ def _once(run: Callable[[], None], queue: Any) -> float:
 
 def capturing() -> bool:
     """Whether a CUDA Graph is being captured, when nothing may be timed."""
-    import torch
-
     return torch.cuda.is_available() and torch.cuda.is_current_stream_capturing()
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
 
-from brrr.core.errors import ArgumentError, UnavailableError, install
+from brrr.core.errors import ArgumentError, UnavailableError, first_line, install
 from brrr.core.measurement import DeviceKind, Processor
 from brrr.core.time_limit import in_time
 from brrr.gpu import CUDA, ROCM, backend_of, gpu_here, is_cpu, is_cuda, is_gpu, is_queue, kind_of, probe, tensors_on
@@ -59,7 +59,10 @@ def this_device(kind: str = "cuda") -> Device:
     torch. Raises UnavailableError, with the reason, where the accelerator does not work.
     """
     if is_gpu(kind) or (not (is_cpu(kind) or is_queue(kind)) and kind == default_device_kind()):  # which loads torch
-        return _gpu(kind)
+        if problem := accelerator_problem(kind):
+            hint = "What was recorded needs no GPU; `python -m brrr doctor` names what would help."
+            raise UnavailableError(f"this_device: kind is {kind!r}, but {problem}. {hint}")
+        return _cuda_device() if is_cuda(kind) else _accelerator(kind)
     if not is_cpu(kind) and not is_queue(kind):
         raise ArgumentError("this_device", "kind", kind, f'{accelerators()}, "cpu" or "cpu-queue"')
     return Device(
@@ -191,18 +194,6 @@ def too_old_driver(torch: ModuleType) -> str | None:
     if newest is None or needed is None or newest[0] >= int(needed.split(".")[0]):
         return None
     return f"the NVIDIA driver is too old: it runs CUDA up to {_dotted(newest)}, torch needs {needed}"
-
-
-def first_line(error: object) -> str:
-    """The first line of a message, or the error's type where it has none."""
-    return next(iter(str(error).strip().splitlines()), type(error).__name__)
-
-
-def _gpu(kind: str) -> Device:
-    if problem := accelerator_problem(kind):
-        hint = "What was recorded needs no GPU; `python -m brrr doctor` names what would help."
-        raise UnavailableError(f"this_device: kind is {kind!r}, but {problem}. {hint}")
-    return _cuda_device() if is_cuda(kind) else _accelerator(kind)
 
 
 def _cuda_device() -> Device:

@@ -14,6 +14,7 @@ from functools import lru_cache, partial
 from typing import Any, NamedTuple, TypeVar
 
 from brrr.core.errors import UnavailableError
+from brrr.core.heavy import driver, torch
 from brrr.gpu.nvrtc import F32, I32, I64, PTR, check, machine_code, make_current
 
 T = TypeVar("T")
@@ -38,15 +39,11 @@ class PreparedLaunch:
         self, function: Any, grid: Dim, block: Dim, values: Sequence[Any], shared_bytes: int = 0, cluster: int = 0,
         cooperative: bool = False, overlap: bool = False,
     ) -> None:  # fmt: skip
-        from cuda.bindings import driver
-
         self.values = tuple(values)
         self._pointers = (ctypes.c_void_p * len(values))(*(ctypes.addressof(value) for value in values))
         self._address = ctypes.addressof(self._pointers)
         self._function, self._launch = function, driver.cuLaunchKernelEx
-        self.config, self._stream = launch_config(grid, block, shared_bytes), 0
-        attributes = launch_attributes(cluster, cooperative, overlap)
-        self.config.attrs, self.config.numAttrs = attributes, len(attributes)
+        self.config, self._stream = launch_config(grid, block, shared_bytes, cluster, cooperative, overlap), 0
 
     def __call__(self, stream: int) -> None:
         """Launch on a stream, given as its handle. UnavailableError where the driver refuses."""
@@ -57,84 +54,64 @@ class PreparedLaunch:
             check((status,), "the launch")
 
 
-def launch_config(grid: Dim, block: Dim, shared_bytes: int = 0) -> Any:
-    """cuda-bindings' description of a launch on the default stream."""
-    from cuda.bindings import driver
-
-    config = driver.CUlaunchConfig()
+def launch_config(
+    grid: Dim, block: Dim, shared_bytes: int = 0, cluster: int = 0, cooperative: bool = False, overlap: bool = False
+) -> Any:
+    """cuda-bindings' description of a launch on the default stream, with the attributes that are not the default."""
+    config, kinds, made = driver.CUlaunchConfig(), driver.CUlaunchAttributeID, list[Any]()
     config.gridDimX, config.gridDimY, config.gridDimZ = grid
     config.blockDimX, config.blockDimY, config.blockDimZ = block
     config.sharedMemBytes, config.hStream = shared_bytes, 0
-    return config
 
-
-def launch_attributes(cluster: int, cooperative: bool, overlap: bool) -> list[Any]:
-    """The attributes of a launch that are not the default."""
-    from cuda.bindings import driver
-
-    made, kinds = [], driver.CUlaunchAttributeID
-    if cluster:
+    def attribute(kind: Any) -> Any:
         made.append(driver.CUlaunchAttribute())
-        made[-1].id = kinds.CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION
-        dimension = made[-1].value.clusterDim
+        made[-1].id = kind
+        return made[-1].value
+
+    if cluster:
+        dimension = attribute(kinds.CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION).clusterDim
         dimension.x, dimension.y, dimension.z = cluster, 1, 1
     if cooperative:
-        made.append(driver.CUlaunchAttribute())
-        made[-1].id = kinds.CU_LAUNCH_ATTRIBUTE_COOPERATIVE
-        made[-1].value.cooperative = 1
+        attribute(kinds.CU_LAUNCH_ATTRIBUTE_COOPERATIVE).cooperative = 1
     if overlap:
-        made.append(driver.CUlaunchAttribute())
-        made[-1].id = kinds.CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION
-        made[-1].value.programmaticStreamSerializationAllowed = 1
-    return made
+        value = attribute(kinds.CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION)
+        value.programmaticStreamSerializationAllowed = 1
+    config.attrs, config.numAttrs = made, len(made)
+    return config
 
 
 def allow_shared(function: Any, shared_bytes: int) -> None:
     """More shared memory for a kernel than the 48 KB that need no permission."""
-    from cuda.bindings import driver
-
-    attribute = driver.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
-    check(driver.cuFuncSetAttribute(function, attribute, shared_bytes), f"{shared_bytes} bytes of shared memory")
+    _allow(function, "MAX_DYNAMIC_SHARED_SIZE_BYTES", shared_bytes, f"{shared_bytes} bytes of shared memory")
 
 
 def allow_clusters_of_16(function: Any) -> None:
     """Clusters of more than 8 blocks, which not every GPU can run."""
-    from cuda.bindings import driver
+    _allow(function, "NON_PORTABLE_CLUSTER_SIZE_ALLOWED", 1, "clusters of more than 8 blocks")
 
-    attribute = driver.CUfunction_attribute.CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED
-    check(driver.cuFuncSetAttribute(function, attribute, 1), "clusters of more than 8 blocks")
+
+def _allow(function: Any, attribute: str, value: int, what: str) -> None:
+    kind = getattr(driver.CUfunction_attribute, f"CU_FUNC_ATTRIBUTE_{attribute}")
+    check(driver.cuFuncSetAttribute(function, kind, value), what)
 
 
 def active_clusters(function: Any, cluster: int, threads: int, shared_bytes: int) -> int:
     """How many clusters of a kernel run on the GPU at once; 0 where none does."""
-    from cuda.bindings import driver
-
-    config = launch_config((cluster, 1, 1), (threads, 1, 1), shared_bytes)
-    attributes = launch_attributes(cluster, cooperative=False, overlap=False)
-    config.attrs, config.numAttrs = attributes, len(attributes)
+    config = launch_config((cluster, 1, 1), (threads, 1, 1), shared_bytes, cluster)
     status, count = driver.cuOccupancyMaxActiveClusters(function, config)
     return int(count) if int(status) == 0 else 0
 
 
 def active_blocks(function: Any, threads: int, shared_bytes: int) -> int:
     """How many blocks of a kernel run on one multiprocessor at once."""
-    from cuda.bindings import driver
-
     occupancy = driver.cuOccupancyMaxActiveBlocksPerMultiprocessor
     return int(check(occupancy(function, threads, shared_bytes), "its occupancy"))
 
 
-@lru_cache(maxsize=1)
-def _raw_stream() -> Callable[[int], int]:
-    import torch
-
-    # What torch's own compiled code calls; the public way makes a Stream object, which costs ten times as much.
-    return torch._C._cuda_getCurrentRawStream
-
-
 def raw_stream(device_index: int) -> int:
     """The handle of torch's current stream on a GPU."""
-    return _raw_stream()(device_index)
+    # What torch's own compiled code calls; the public way makes a Stream object, which costs ten times as much.
+    return torch._C._cuda_getCurrentRawStream(device_index)
 
 
 def on_current_stream(launch: Callable[[int], None], device_index: int, *kept: object) -> Callable[[], None]:
@@ -147,11 +124,9 @@ def _on_current_stream(launch: Callable[[int], None], device_index: int, _kept: 
 
 
 def fastest(
-    candidates: Iterable[T],
-    seconds: Callable[[T, float], float],
-    gain: float = 1.0,
+    candidates: Iterable[T], seconds: Callable[[T, float], float], gain: float = 1.0,
     refusals: tuple[type[Exception], ...] = (),
-) -> T | None:
+) -> T | None:  # fmt: skip
     """The candidate that takes the least time, each tried once; None where all are refused.
 
     >>> fastest([3.0, 2.0, 1.0], lambda each, least: each), fastest([3.0, 2.9], lambda each, least: each, gain=0.9)
@@ -202,16 +177,6 @@ def pycuda_driver(device_index: int) -> Any:
     return driver
 
 
-def require_default_stream() -> None:
-    """UnavailableError where torch's current stream is not its default one: PyCUDA takes no other library's streams."""
-    import torch
-
-    if torch.cuda.current_stream().cuda_stream:
-        raise UnavailableError(
-            "PyCUDA launches on torch's default stream only, and another one is current; leave its `with` block"
-        )
-
-
 class SharedStream(NamedTuple):
     """One stream as PyCUDA's object and as torch's."""
 
@@ -228,8 +193,6 @@ def shared_stream(device_index: int) -> SharedStream:
 
     One for each GPU, kept; a CUDA Graph of PyCUDA's launches is captured on it. UnavailableError without PyCUDA.
     """
-    import torch
-
     make_current(device_index)
     stream = pycuda_driver(device_index).Stream(NON_BLOCKING)
     _forget_at_exit(shared_stream)
@@ -238,8 +201,6 @@ def shared_stream(device_index: int) -> SharedStream:
 
 def pycuda_stream(device_index: int) -> Any:
     """torch's current stream for PyCUDA: None for the default one, else the shared one; UnavailableError for others."""
-    import torch
-
     current = torch.cuda.current_stream(device_index).cuda_stream
     if not current:
         return None
@@ -275,12 +236,9 @@ def packed_launch(
     A prepared call packs its arguments each time, which costs the host about as much as the launch itself. Where PyCUDA
     has no such entry as this uses, the prepared call is taken.
     """
-    launch = getattr(function, "_launch_kernel", None)
-    if launch is None:
-        return lambda: function.prepared_async_call(grid, block, stream, *arguments)
     from pycuda._pvt_struct import pack
 
-    buffer = pack(function.arg_format, *arguments)
+    launch, buffer = function._launch_kernel, pack(function.arg_format, *arguments)
     return lambda: launch(grid, block, buffer, 0, stream)
 
 

@@ -4,14 +4,16 @@ cuda-bindings and NVRTC come with every CUDA build of torch from 2.11 on, so thi
 """
 
 import ctypes
-import hashlib
 import re
-from functools import lru_cache
+from collections.abc import Callable
+from contextlib import suppress
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
-from brrr.core.errors import UnavailableError
-from brrr.core.files import PACKAGE, keep, kept
+from brrr.core.errors import RecordingError, UnavailableError
+from brrr.core.files import PACKAGE, digest, kept, write_atomically
+from brrr.core.heavy import driver, torch
 from brrr.core.private import private_folder
 
 U32, U64, I64, PTR = ctypes.c_uint32, ctypes.c_uint64, ctypes.c_int64, ctypes.c_void_p
@@ -29,9 +31,6 @@ class Kernel:
         self._handle, self.name = handle, name
 
     def __call__(self, grid: tuple[int, int, int], block: tuple[int, int, int], *args: tuple[float, Any]) -> None:
-        import torch
-        from cuda.bindings import driver
-
         values = (tuple(value for value, _ in args), tuple(kind for _, kind in args))
         stream = torch.cuda.current_stream().cuda_stream
         check(driver.cuLaunchKernel(self._handle, *grid, *block, 0, stream, values if args else 0, 0), self.name)
@@ -69,24 +68,18 @@ def function(
 
     options: NVRTC's, such as "-DROWS=4"; head: text in front of the file's; suffix: the "a" of sm_90a.
     """
-    from cuda.bindings import driver
-
     module = _module(source_name, device_index, options, head, suffix)
     return check(driver.cuModuleGetFunction(module, name.encode()), name)
 
 
 @lru_cache(maxsize=512)
 def _module(source_name: str, device_index: int, options: tuple[str, ...], head: str, suffix: str) -> Any:
-    from cuda.bindings import driver
-
     code = machine_code(source_name, make_current(device_index) + suffix, options, head)
     return check(driver.cuModuleLoadData(code), f"loading {source_name}")
 
 
 def make_current(device_index: int) -> str:
     """Make torch's primary context current in this thread; returns the GPU's architecture, such as "sm_90"."""
-    import torch
-
     torch.zeros(1, device=f"cuda:{device_index}")  # torch makes the context, with its own settings
     major, minor = torch.cuda.get_device_capability(device_index)
     return f"sm_{major}{minor}"
@@ -98,10 +91,15 @@ def kernel(source_name: str, name: str, device_index: int) -> Kernel:
     return Kernel(function(source_name, name, device_index), name)
 
 
+def prepared(
+    source_name: str, name: str, device_index: int, blocks: int, threads: int, *args: tuple[float, Any]
+) -> Callable[[], None]:
+    """A function of no arguments that launches such a kernel in one dimension."""
+    return partial(kernel(source_name, name, device_index), (blocks, 1, 1), (threads, 1, 1), *args)
+
+
 def probe_kernel(name: str) -> Kernel:
     """A kernel of `probe.cu` on torch's current device."""
-    import torch
-
     return kernel("gpu/probe.cu", name, torch.cuda.current_device())
 
 
@@ -118,13 +116,14 @@ def machine_code(source_name: str, arch: str, options: tuple[str, ...] = (), hea
     compiler's version, so that an old one is never taken for a new one.
     """
     source = head + source_text(source_name)
-    name = f"{Path(source_name).stem}-{fingerprint(source, arch, compiler(), *options)}.cubin"
+    name = f"{Path(source_name).stem}-{digest(repr((source, arch, compiler(), *options)))}.cubin"
     path = private_folder("kernels") / name
     found = kept(path)
     if found is not None and found.startswith(ELF):
         return found
     code = compile_cubin(source, source_name, arch, options)
-    keep(path, code)
+    with suppress(RecordingError):  # a disk that refuses costs nothing but the keeping
+        write_atomically(path, code)
     return code
 
 
@@ -134,18 +133,6 @@ def source_text(source_name: str) -> str:
     include = re.compile(r'^#include "(.+)"$', re.MULTILINE)
     text = (PACKAGE / source_name).read_text(encoding="utf-8")
     return include.sub(lambda found: source_text(str(folder / found[1])), text)
-
-
-def fingerprint(*parts: str) -> str:
-    """What tells one compilation from another, in 20 letters.
-
-    >>> fingerprint("a", "bc") == fingerprint("ab", "c")
-    False
-    """
-    digest = hashlib.sha256()
-    for part in parts:
-        digest.update(f"{len(part)}:{part}".encode())
-    return digest.hexdigest()[:20]
 
 
 def missing() -> str:

@@ -4,6 +4,8 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from brrr.core.heavy import torch
+
 BACKENDS = "cuda", "mkldnn"
 """Whose products `torch.set_float32_matmul_precision` sets: the GPU's, and the CPU's, which may use bfloat16."""
 
@@ -23,8 +25,6 @@ def float32_products(tf32: bool = False) -> Iterator[None]:
     torch, and reading the older raises RuntimeError where they differ. Inside they agree, so that `torch.compile`,
     which reads both, works whatever the user has set; and uses may be nested.
     """
-    import torch
-
     if not tf32 and in_full_precision():
         yield
         return
@@ -54,8 +54,6 @@ def float32_recurrence(tf32: bool = False) -> Iterator[None]:
     `torch.backends.cudnn.flags` raises RuntimeError where the user has set cuDNN's `fp32_precision`, and lets a wider
     one, `torch.backends.fp32_precision`, through.
     """
-    import torch
-
     wanted = "tf32" if tf32 else "ieee"
     before = {products: _read("cuda", products) for products in ("conv", "rnn")}
     if set(before.values()) == {wanted} and _older_cudnn() is tf32:
@@ -84,8 +82,6 @@ def in_full_precision(backend: str | None = None) -> bool:
     """
     if backend is not None:
         return not _reduced(backend)
-    import torch
-
     return not any(map(_reduced, BACKENDS)) and torch.get_float32_matmul_precision() == "highest"
 
 
@@ -97,8 +93,6 @@ def layers_in_tf32() -> frozenset[str]:
 
     Without cuDNN its layers are made of products.
     """
-    import torch
-
     if os.environ.get("NVIDIA_TF32_OVERRIDE") == "0":
         return frozenset()
     products = not in_full_precision("cuda")
@@ -128,8 +122,6 @@ def _own(backend: str, products: str = "matmul") -> str:
 
 def _older_cudnn() -> bool | None:
     """cuDNN's older setting; None where torch refuses to tell it, as it and the newer ones differ."""
-    import torch
-
     try:
         return bool(torch._C._get_cudnn_allow_tf32())
     except RuntimeError:
@@ -138,12 +130,8 @@ def _older_cudnn() -> bool | None:
 
 def _read(backend: str, products: str) -> str:
     """`torch.backends...fp32_precision`, which follows the older settings."""
-    import torch
-
     return str(torch._C._get_fp32_precision_getter(backend, products))
 
 
 def _write(backend: str, products: str, setting: str) -> None:
-    import torch
-
     torch._C._set_fp32_precision_setter(backend, products, setting)

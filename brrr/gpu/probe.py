@@ -13,6 +13,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from brrr.core.errors import first_line
+
 
 class ProbeError(Exception):
     """A probe found nothing it could use; the message is for the reader."""
@@ -64,8 +66,7 @@ def module(name: str) -> ModuleType:
             raise ProbeError("not installed") from error
         raise BrokenError(f"installed, but does not load: {error}") from error
     except Exception as error:  # a broken binary raises anything from ImportError to RuntimeError
-        first = str(error).strip().splitlines() or [type(error).__name__]
-        raise BrokenError(f"installed, but does not load: {first[0]}") from error
+        raise BrokenError(f"installed, but does not load: {first_line(error)}") from error
 
 
 def package_version(*names: str) -> str:

@@ -9,15 +9,13 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 from brrr.core import units
 from brrr.core.callables import giving as giving
 from brrr.core.errors import UnavailableError
+from brrr.core.heavy import torch
 from brrr.gpu import CUDA
-
-if TYPE_CHECKING:
-    import torch
 
 
 class CudaFile(NamedTuple):

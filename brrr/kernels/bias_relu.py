@@ -9,15 +9,13 @@ The kernels stand in `bias_relu.cu`; compiled once, they are kept on the disk. T
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from brrr.core.errors import ArgumentError
+from brrr.core.heavy import torch
 from brrr.gpu.launching import packed_launch, pycuda_function, pycuda_stream
 from brrr.kernels.alone import CudaFile, Example, alone, giving
 from brrr.kernels.checks import check_on_gpu, check_shape, check_tensors
-
-if TYPE_CHECKING:
-    import torch
 
 Operation = Literal["bias", "relu", "bias_relu"]
 
@@ -105,8 +103,6 @@ def _nothing() -> None:
 
 def examples(device: str) -> Iterator[Example]:
     """Bias and ReLU of a layer of 4096, fused, in place: the first launch is checked."""
-    import torch
-
     y, b = torch.randn(4096, 4096, device=device), torch.randn(4096, device=device)
     expected = (y.double() + b.double()).relu()
     launch = giving(y, prepared("bias_relu", y, b))

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Collection, Mapping, Sequence
-from typing import TYPE_CHECKING
 
 from brrr.core.errors import ArgumentError, UnavailableError
-
-if TYPE_CHECKING:
-    import torch
+from brrr.core.heavy import torch
 
 FLOATS = ("float32", "float16", "bfloat16")
 WORD = 16
@@ -24,8 +21,6 @@ def check_tensors(
 
     `alike`: of one type; `strided`: they need not be contiguous.
     """
-    import torch
-
     first, *_ = tensors
     for name, tensor in tensors.items():
         if not isinstance(tensor, torch.Tensor) or str(tensor.dtype).removeprefix("torch.") not in types:

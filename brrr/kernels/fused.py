@@ -52,6 +52,17 @@ def _stored(start, value, left, BLOCK: tl.constexpr, EVEN: tl.constexpr):
 
 
 @triton.jit
+def _rows(x, rows, width, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
+    """A program's whole rows: where they start, their columns, the offsets from there that exist, and the values."""
+    first = tl.program_id(0).to(tl.int64) * ROWS
+    columns, down = tl.arange(0, COLUMNS), tl.arange(0, ROWS)
+    offsets = down[:, None] * width + columns[None, :]
+    inside = (down[:, None] < rows - first) & (columns[None, :] < width)
+    value = tl.load(x + first * width + offsets, mask=inside, other=0.0).to(tl.float32)
+    return first * width, columns, offsets, inside, value
+
+
+@triton.jit
 def _cos_cos(x, y, count, BLOCK: tl.constexpr, EVEN: tl.constexpr):
     """cos(cos(x))."""
     # count may exceed 2^31: the block's start is 64 bits wide, an offset inside the block need not be
@@ -71,24 +82,16 @@ def _chain(x, r, y, scale, count, BLOCK: tl.constexpr, EVEN: tl.constexpr):
 @triton.jit
 def _bias_relu(x, b, y, rows, width, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
     """relu(x + b), a row of the bias for each row of x."""
-    first = tl.program_id(0).to(tl.int64) * ROWS
-    columns, down = tl.arange(0, COLUMNS), tl.arange(0, ROWS)
-    offsets = down[:, None] * width + columns[None, :]
-    inside = (down[:, None] < rows - first) & (columns[None, :] < width)
-    value = tl.load(x + first * width + offsets, mask=inside, other=0.0).to(tl.float32)
+    start, columns, offsets, inside, value = _rows(x, rows, width, ROWS, COLUMNS)
     value += tl.load(b + columns, mask=columns < width, other=0.0).to(tl.float32)[None, :]
     value = tl.where(value < 0.0, 0.0, value)
-    tl.store(y + first * width + offsets, value.to(y.dtype.element_ty), mask=inside)
+    tl.store(y + start + offsets, value.to(y.dtype.element_ty), mask=inside)
 
 
 @triton.jit
 def _layer_norm(x, w, b, y, rows, width, eps, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
     """Each row less its mean, over its standard deviation, times w, plus b."""
-    first = tl.program_id(0).to(tl.int64) * ROWS
-    columns, down = tl.arange(0, COLUMNS), tl.arange(0, ROWS)
-    offsets = down[:, None] * width + columns[None, :]
-    inside = (down[:, None] < rows - first) & (columns[None, :] < width)
-    value = tl.load(x + first * width + offsets, mask=inside, other=0.0).to(tl.float32)
+    start, columns, offsets, inside, value = _rows(x, rows, width, ROWS, COLUMNS)
     mean = tl.sum(value, axis=1) / width
     # Second pass over registers, not E[x^2] - E[x]^2, which loses digits where the mean is large.
     centred = tl.where(inside, value - mean[:, None], 0.0)
@@ -96,21 +99,17 @@ def _layer_norm(x, w, b, y, rows, width, eps, ROWS: tl.constexpr, COLUMNS: tl.co
     weight = tl.load(w + columns, mask=columns < width, other=0.0).to(tl.float32)
     shift = tl.load(b + columns, mask=columns < width, other=0.0).to(tl.float32)
     result = centred * scale[:, None] * weight[None, :] + shift[None, :]
-    tl.store(y + first * width + offsets, result.to(y.dtype.element_ty), mask=inside)
+    tl.store(y + start + offsets, result.to(y.dtype.element_ty), mask=inside)
 
 
 @triton.jit
 def _softmax(x, y, rows, width, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
     """exp of each row less its largest element, over the sum of these."""
-    first = tl.program_id(0).to(tl.int64) * ROWS
-    columns, down = tl.arange(0, COLUMNS), tl.arange(0, ROWS)
-    offsets = down[:, None] * width + columns[None, :]
-    inside = (down[:, None] < rows - first) & (columns[None, :] < width)
-    value = tl.load(x + first * width + offsets, mask=inside, other=0.0).to(tl.float32)
+    start, columns, offsets, inside, value = _rows(x, rows, width, ROWS, COLUMNS)
     value = tl.where(columns[None, :] < width, value, float("-inf"))
     power = tl.exp(value - tl.max(value, axis=1)[:, None])
     result = power / tl.sum(power, axis=1)[:, None]
-    tl.store(y + first * width + offsets, result.to(y.dtype.element_ty), mask=inside)
+    tl.store(y + start + offsets, result.to(y.dtype.element_ty), mask=inside)
 
 
 def cos_cos(x: torch.Tensor) -> torch.Tensor:

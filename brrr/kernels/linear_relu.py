@@ -71,6 +71,22 @@ class LayerTiling:
     spread: bool = False
 
 
+@triton.jit
+def _loaded(at, deep, left, EVEN: tl.constexpr):
+    """A tile of an operand, zeros behind its end."""
+    return tl.load(at) if EVEN else tl.load(at, mask=deep < left, other=0.0)
+
+
+@triton.jit
+def _finish(total, b, y, rows, columns, batch, n):
+    """Bias, ReLU and the store of a tile of sums."""
+    total += tl.load(b + columns, mask=columns < n, other=0.0).to(tl.float32)[None, :]
+    total = tl.where(total < 0.0, 0.0, total)  # a NaN stays one
+    inside = (rows[:, None] < batch) & (columns[None, :] < n)
+    y_at = y + rows.to(tl.int64)[:, None] * n + columns[None, :]
+    tl.store(y_at, total.to(y.dtype.element_ty), mask=inside)
+
+
 @triton.jit(do_not_specialize=["batch", "steps"])
 def _linear_relu(
     x, w, b, y, batch, n, k, steps,
@@ -94,21 +110,14 @@ def _linear_relu(
     w_at = w + tl.minimum(columns, n - 1).to(tl.int64)[None, :] * k + deep[:, None]
     total = tl.zeros((ROWS, COLUMNS), tl.float32)
     for step in range(STEPS if STEPS >= 0 else steps):
-        if EVEN:
-            x_tile, w_tile = tl.load(x_at), tl.load(w_at)
-        else:
-            x_tile = tl.load(x_at, mask=deep[None, :] < k - step * DEPTH, other=0.0)
-            w_tile = tl.load(w_at, mask=deep[:, None] < k - step * DEPTH, other=0.0)
+        left = k - step * DEPTH
+        x_tile, w_tile = _loaded(x_at, deep[None, :], left, EVEN), _loaded(w_at, deep[:, None], left, EVEN)
         if WIDEN:
             x_tile, w_tile = x_tile.to(tl.float32), w_tile.to(tl.float32)
         total = tl.dot(x_tile, w_tile, total, input_precision=PRECISION)
         x_at += DEPTH
         w_at += DEPTH
-    total += tl.load(b + columns, mask=columns < n, other=0.0).to(tl.float32)[None, :]
-    total = tl.where(total < 0.0, 0.0, total)  # a NaN stays one
-    inside = (rows[:, None] < batch) & (columns[None, :] < n)
-    y_at = y + rows.to(tl.int64)[:, None] * n + columns[None, :]
-    tl.store(y_at, total.to(y.dtype.element_ty), mask=inside)
+    _finish(total, b, y, rows, columns, batch, n)
 
 
 @triton.jit(do_not_specialize=["batch", "steps"])
@@ -129,20 +138,12 @@ def _linear_relu_spread(
     w_at = w + tl.minimum(columns, n - 1).to(tl.int64)[:, None] * k + deep[None, :]
     sums = tl.zeros((ROWS, COLUMNS, DEPTH), tl.float32)
     for step in range(STEPS if STEPS >= 0 else steps):
-        if EVEN:
-            x_tile, w_tile = tl.load(x_at), tl.load(w_at)
-        else:
-            x_tile = tl.load(x_at, mask=deep[None, :] < k - step * DEPTH, other=0.0)
-            w_tile = tl.load(w_at, mask=deep[None, :] < k - step * DEPTH, other=0.0)
+        left = k - step * DEPTH
+        x_tile, w_tile = _loaded(x_at, deep[None, :], left, EVEN), _loaded(w_at, deep[None, :], left, EVEN)
         sums += x_tile.to(tl.float32)[:, None, :] * w_tile.to(tl.float32)[None, :, :]
         x_at += DEPTH
         w_at += DEPTH
-    total = tl.sum(sums, axis=2)
-    total += tl.load(b + columns, mask=columns < n, other=0.0).to(tl.float32)[None, :]
-    total = tl.where(total < 0.0, 0.0, total)  # a NaN stays one
-    inside = (rows[:, None] < batch) & (columns[None, :] < n)
-    y_at = y + rows.to(tl.int64)[:, None] * n + columns[None, :]
-    tl.store(y_at, total.to(y.dtype.element_ty), mask=inside)
+    _finish(tl.sum(sums, axis=2), b, y, rows, columns, batch, n)
 
 
 def prepared(
@@ -159,7 +160,9 @@ def prepared(
     check(x, w, b, out, tf32)
     if not out.numel():
         return _nothing
-    tiling = _tiling_here(tuple(x.shape), w.shape[0], x.dtype, tf32, x.device)
+    (batch, k), n, on = x.shape, w.shape[0], x.device
+    # in the interpreter any will do
+    tiling = _fastest(batch, n, k, x.dtype, tf32, on.index) if is_gpu(on) else tilings(batch, k, x.dtype.itemsize)[0]
     return launch(x, w, b, out, tiling, tf32)
 
 
@@ -221,13 +224,6 @@ def stage_bytes(tiling: LayerTiling, itemsize: int) -> int:
     49152
     """
     return (tiling.rows + tiling.columns) * tiling.depth * itemsize * tiling.stages
-
-
-def _tiling_here(shape: tuple[int, ...], n: int, dtype: torch.dtype, tf32: bool, device: torch.device) -> LayerTiling:
-    batch, k = shape
-    if not is_gpu(device):  # the interpreter: any will do
-        return tilings(batch, k, dtype.itemsize)[0]
-    return _fastest(batch, n, k, dtype, tf32, device.index)
 
 
 @lru_cache(maxsize=4096)

@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterator
 
 import torch
 
-from brrr.gpu.nvrtc import PTR, kernel
+from brrr.gpu import nvrtc
+from brrr.gpu.nvrtc import PTR
 from brrr.kernels.alone import CudaFile, Example, alone, giving
 from brrr.kernels.checks import check_on_gpu
 
@@ -22,9 +23,8 @@ def prepared(words: torch.Tensor, sums: torch.Tensor, loads: int) -> Callable[[]
     words: whole blocks of THREADS * NUMBERS words of 32 bits, none of them negative; sums: one for each warp.
     """
     check_on_gpu("occupancy", {"words": words, "sums": sums})
-    launch = kernel(SOURCE, f"brrr_in_flight_{loads}", words.device.index)
-    blocks = words.numel() // (THREADS * NUMBERS)
-    return lambda: launch((blocks, 1, 1), (THREADS, 1, 1), (words.data_ptr(), PTR), (sums.data_ptr(), PTR))
+    given, blocks = ((words.data_ptr(), PTR), (sums.data_ptr(), PTR)), words.numel() // (THREADS * NUMBERS)
+    return nvrtc.prepared(SOURCE, f"brrr_in_flight_{loads}", words.device.index, blocks, THREADS, *given)
 
 
 # ---------------------------------------------------------------------------------------------------------------------

@@ -6,16 +6,13 @@ from collections.abc import Iterator
 from functools import lru_cache, partial
 from math import inf
 from operator import truediv
-from typing import TYPE_CHECKING
 
 from brrr.core.errors import ArgumentError
+from brrr.core.heavy import torch
 from brrr.counting.cost import Matmul
 from brrr.kernels.alone import CudaFile, Example, alone
 from brrr.roofline.peaks import MissingPeakError
 from brrr.roofline.shapes import TYPES, VECTOR, copy_s, has_units, product_time_s, whole
-
-if TYPE_CHECKING:
-    import torch
 
 THREADS = 256
 STEPS, MOST_WIDER = (16, 32, 64, 128), 1.25
@@ -73,9 +70,9 @@ def padded_matmul(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
         _checked(a, b)
         if not a.is_cuda:
             return a.mm(b)
-        import torch
-
-        ways = paddings(m, k, n, str(a.dtype)[6:], (_transposed(a), _transposed(b)), _device(a))
+        ways = paddings(
+            m, k, n, str(a.dtype)[6:], (_transposed(a), _transposed(b)), torch.cuda.get_device_name(a.device)
+        )
         if len(ways) > 1 and torch.cuda.is_current_stream_capturing():
             return _padded(a, b, ways[1])
         _CHOSEN[key] = _fastest(a.detach(), b.detach(), ways)
@@ -138,8 +135,6 @@ def _fastest(a: torch.Tensor, b: torch.Tensor, ways: tuple[Sizes, ...]) -> Sizes
 
 
 def _padded(a: torch.Tensor, b: torch.Tensor, sizes: Sizes) -> torch.Tensor:
-    import torch
-
     m, k, n = sizes
     if (m, k) == a.shape and (k, n) == b.shape:
         return torch.mm(a, b)
@@ -148,8 +143,6 @@ def _padded(a: torch.Tensor, b: torch.Tensor, sizes: Sizes) -> torch.Tensor:
 
 def _grown(matrix: torch.Tensor, rows: int, columns: int) -> torch.Tensor:
     """A copy with more rows and columns, zero where there is nothing to copy; it lies as the matrix does."""
-    import torch
-
     if tuple(matrix.shape) == (rows, columns):
         return matrix
     if _transposed(matrix):
@@ -173,12 +166,6 @@ def _transposed(matrix: torch.Tensor) -> bool:
     return matrix.stride(1) != 1 and matrix.stride(0) == 1
 
 
-def _device(matrix: torch.Tensor) -> str:
-    import torch
-
-    return str(torch.cuda.get_device_name(matrix.device))
-
-
 def _checked(a: torch.Tensor, b: torch.Tensor) -> None:
     if a.dim() != 2 or b.dim() != 2 or a.shape[1] != b.shape[0]:
         shapes = f"{tuple(a.shape)} and {tuple(b.shape)}"
@@ -194,8 +181,6 @@ def _checked(a: torch.Tensor, b: torch.Tensor) -> None:
 
 def examples(device: str) -> Iterator[Example]:
     """A product in bfloat16 that padding makes faster."""
-    import torch
-
     a, b = (torch.randn(shape, device=device).bfloat16() for shape in ((4096, 4096), (4096, 4097)))
     nbytes = float(2 * (a.nbytes + b.nbytes))
     yield Example("4096 x 4097 x 4096", 2.0 * 4096**2 * 4097, nbytes, partial(padded_matmul, a, b),

@@ -112,7 +112,10 @@ def pseudo_linear(x: torch.Tensor, w: torch.Tensor, b: torch.Tensor) -> torch.Te
     shapes, types or places, UnavailableError for tensors on the CPU (Triton's interpreter, `TRITON_INTERPRET=1`,
     takes them).
     """
-    _check(x, w, b)
+    check_tensors("pseudo_linear", {"x": x, "w": w, "b": b}, strided=True)
+    for name, tensor in (("w", w), ("b", b)):
+        check_shape("pseudo_linear", name, tensor, (x.shape[-1] if x.dim() else 0,))
+    require_triton("pseudo_linear", x)
     if torch.is_grad_enabled() and (x.requires_grad or w.requires_grad or b.requires_grad):
         return PseudoLinear.apply(x, w, b)
     return _run_forward(x, w, b)
@@ -192,13 +195,6 @@ def backward_tile_of(width: int) -> tuple[int, int]:
     """
     columns = min(256, max(16, triton.next_power_of_2(width)))
     return 2048 // columns, columns
-
-
-def _check(x: torch.Tensor, w: torch.Tensor, b: torch.Tensor) -> None:
-    check_tensors("pseudo_linear", {"x": x, "w": w, "b": b}, strided=True)
-    for name, tensor in (("w", w), ("b", b)):
-        check_shape("pseudo_linear", name, tensor, (x.shape[-1] if x.dim() else 0,))
-    require_triton("pseudo_linear", x)
 
 
 # ---------------------------------------------------------------------------------------------------------------------

@@ -6,14 +6,13 @@ The kernel of `relu.cu` is compiled by NVRTC, and runs in torch's context on its
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import Any
 
-from brrr.gpu.launching import pycuda_function, require_default_stream
+from brrr.core.heavy import torch
+from brrr.gpu.launching import pycuda_function, pycuda_stream
 from brrr.kernels.alone import CudaFile, Example, alone, giving
 from brrr.kernels.checks import check_launch
-
-if TYPE_CHECKING:
-    import torch
 
 SOURCE = "kernels/relu.cu"
 KERNEL, ARGUMENTS = "brrr_relu4", "PPq"
@@ -28,14 +27,12 @@ def prepared_launch(x: torch.Tensor, out: torch.Tensor) -> Any:
 
     Both are contiguous float32 tensors of one size on the same GPU; ArgumentError for any others, checked once, here.
     UnavailableError where there is no PyCUDA, or where torch's current stream is not its default one: PyCUDA can launch
-    on its own streams and on the default one, no others.
+    on its own streams (`shared_stream` is one) and on the default one, no others.
     """
     check_launch("relu", x, out, ("float32",))
-    require_default_stream()
-    call = pycuda_function(SOURCE, KERNEL, ARGUMENTS, x.device.index).prepared_call
-    grid, block = (blocks(x.numel()), 1), (THREADS, 1, 1)
-    source, target, count = x.data_ptr(), out.data_ptr(), x.numel()
-    return lambda: call(grid, block, source, target, count)
+    index, grid, block = x.device.index, (blocks(x.numel()), 1), (THREADS, 1, 1)
+    call = pycuda_function(SOURCE, KERNEL, ARGUMENTS, index).prepared_async_call
+    return partial(call, grid, block, pycuda_stream(index), x.data_ptr(), out.data_ptr(), x.numel())
 
 
 def blocks(count: int) -> int:
@@ -53,8 +50,6 @@ def blocks(count: int) -> int:
 
 def examples(device: str) -> Iterator[Example]:
     """ReLU of 16 million numbers."""
-    import torch
-
     x = torch.randn(2**24, device=device)
     out = torch.full_like(x, torch.nan)
     yield Example("ReLU", x.numel(), 2.0 * x.nbytes, giving(out, prepared_launch(x, out)), x.double().relu())

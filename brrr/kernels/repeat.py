@@ -19,7 +19,7 @@ import triton.language as tl
 
 from brrr.core.errors import whole
 from brrr.gpu import is_gpu
-from brrr.gpu.nvrtc import F32, I32, I64, PTR, kernel
+from brrr.gpu.nvrtc import F32, I32, I64, PTR, prepared
 from brrr.kernels.alone import CudaFile, Example, alone, giving
 from brrr.kernels.checks import WORD, check_launch, check_shape, check_tensors, require_triton
 
@@ -61,9 +61,11 @@ def repeat_multiply(
     x: float32, float16 or bfloat16, contiguous, of any shape; `out`, if given, of the same type and shape.
     ArgumentError for anything else; UnavailableError for a CPU tensor outside Triton's interpreter.
     """
-    check_tensors("repeat_multiply", {"x": x})
+    whole("repeat_multiply", "repeat", repeat, 0, MOST)
+    check_tensors("repeat_multiply", {"x": x, **({} if out is None else {"out": out})}, alike=True)
     out = torch.empty_like(x) if out is None else out
-    _check(x, out, repeat)
+    check_shape("repeat_multiply", "out", out, x.shape)
+    require_triton("repeat_multiply", x)
     if x.numel():
         block = BLOCK_BYTES // x.element_size()
         _repeat[(triton.cdiv(x.numel(), block),)](
@@ -71,13 +73,6 @@ def repeat_multiply(
             FMA=addend is not None, ROUND=ROUND, BLOCK=block, num_warps=WARPS,
         )  # fmt: skip
     return out
-
-
-def _check(x: torch.Tensor, out: torch.Tensor, repeat: int) -> None:
-    whole("repeat_multiply", "repeat", repeat, 0, MOST)
-    check_tensors("repeat_multiply", {"x": x, "out": out}, alike=True)
-    check_shape("repeat_multiply", "out", out, x.shape)
-    require_triton("repeat_multiply", x)
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -101,10 +96,9 @@ def by_bindings(x: torch.Tensor, out: torch.Tensor, repeat: int, factor: float, 
     """
     whole("repeat", "repeat", repeat, 0, MOST)
     check_launch("repeat", x, out)
-    run = kernel(SOURCE, kernel_name(x, addend), x.device.index)
-    grid, block = (blocks(x.numel(), x.element_size()), 1, 1), (THREADS, 1, 1)
-    ends = (x.data_ptr(), PTR), (out.data_ptr(), PTR), (x.numel(), I64)
-    return lambda: run(grid, block, *ends, (repeat, I32), (factor, F32), (addend or 0.0, F32))
+    given = (x.data_ptr(), PTR), (out.data_ptr(), PTR), (x.numel(), I64), (repeat, I32), (factor, F32)
+    grid = blocks(x.numel(), x.element_size())
+    return prepared(SOURCE, kernel_name(x, addend), x.device.index, grid, THREADS, *given, (addend or 0.0, F32))
 
 
 def kernel_name(x: torch.Tensor, addend: float | None) -> str:

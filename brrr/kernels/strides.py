@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 
 import torch
 
-from brrr.gpu.nvrtc import I64, PTR, U32, kernel
+from brrr.gpu.nvrtc import I64, PTR, U32, prepared
 from brrr.kernels.alone import CudaFile, Example, alone, giving
 from brrr.kernels.checks import check_on_gpu
 
@@ -29,18 +29,15 @@ def strided_sums(x: torch.Tensor, count: int, stride: int, offset: int = 0) -> t
     check_on_gpu("strided_sums", {"x": x})
     grid = blocks(count, READS)
     sums = torch.full((grid * THREADS // WARP,), -1, dtype=torch.int32, device=x.device)
-    launch = kernel(SOURCE, "brrr_strided_read", x.device.index)
     given = (x.data_ptr(), PTR), (sums.data_ptr(), PTR), (count, I64), (stride, I64), (offset, I64)
-    return sums, lambda: launch((grid, 1, 1), (THREADS, 1, 1), *given)
+    return sums, prepared(SOURCE, "brrr_strided_read", x.device.index, grid, THREADS, *given)
 
 
 def strided_write(x: torch.Tensor, base: int, count: int, stride: int, offset: int = 0) -> Callable[[], None]:
     """What writes base, base + 1, ... into `count` words of 32 bits."""
     check_on_gpu("strided_write", {"x": x})
-    grid = blocks(count, WRITES)
-    launch = kernel(SOURCE, "brrr_strided_write", x.device.index)
     given = (x.data_ptr(), PTR), (base, U32), (count, I64), (stride, I64), (offset, I64)
-    return lambda: launch((grid, 1, 1), (THREADS, 1, 1), *given)
+    return prepared(SOURCE, "brrr_strided_write", x.device.index, blocks(count, WRITES), THREADS, *given)
 
 
 # ---------------------------------------------------------------------------------------------------------------------

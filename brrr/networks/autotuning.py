@@ -13,7 +13,7 @@ from brrr.gpu import tensors_on
 from brrr.gpu.device import processor_for
 from brrr.networks.implementations import IMPLEMENTATIONS
 from brrr.networks.network import Network, Weights
-from brrr.networks.prepared import Prepared
+from brrr.networks.prepared import Prepared, nothing
 
 BUDGET_S = 0.05
 """How long each candidate is measured."""
@@ -28,7 +28,8 @@ class Best(Prepared):
     """
 
     def __init__(self, weights: Weights, implementation: str, why: str, prepared: Prepared) -> None:
-        super().__init__(*prepared.taken_over())
+        super().__init__(prepared.run, prepared.release)
+        prepared.release = nothing  # this frees it from here on
         self.network, self.weights = weights.network, weights
         self.implementation, self.why = implementation, why
 
@@ -50,16 +51,9 @@ class Best(Prepared):
 
 
 def best(
-    layers: int,
-    batch: int,
-    hidden: int,
-    dtype: str = "float32",
-    *,
-    tf32: bool = False,
-    weights: Weights | None = None,
-    device: str | None = None,
-    patient: bool = False,
-) -> Best:
+    layers: int, batch: int, hidden: int, dtype: str = "float32", *, tf32: bool = False,
+    weights: Weights | None = None, device: str | None = None, patient: bool = False,
+) -> Best:  # fmt: skip
     """Build the textbook network (Linear and ReLU, `layers` times) in its fastest implementation on this device.
 
     >>> network = best(2, 4, 64, device="cpu")

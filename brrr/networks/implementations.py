@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from importlib import import_module
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from brrr.core.errors import ArgumentError, UnavailableError, extras
+from brrr.core.heavy import torch
 from brrr.gpu import CUDA, is_cpu, is_cuda, is_gpu, kind_of
-from brrr.networks.network import Network
+from brrr.networks.network import Network, Weights
 from brrr.networks.prepared import Prepared, captured
-
-if TYPE_CHECKING:
-    import torch
-
-    from brrr.networks.network import Weights
 
 
 @dataclass(frozen=True)
@@ -75,8 +70,6 @@ def _require_current(name: str, device: torch.device) -> None:
     """Streams, handles and kernels here are those of torch's current GPU."""
     if not is_cuda(device):
         return
-    import torch
-
     if device.index != torch.cuda.current_device():
         current = f"cuda:{torch.cuda.current_device()}, the current GPU"
         raise ArgumentError(f"{name}.build", "weights", str(device), current, "Use torch.cuda.device(...)")
@@ -109,14 +102,11 @@ _LADDER: tuple[tuple[Any, ...], ...] = (
     ("triton-graph", "Triton, CUDA Graph", _GPU, f"{_LAUNCHED}:triton", True),
     ("megakernel", "megakernel", _GPU, f"{_LAUNCHED}:megakernel"),
     ("megakernel-graph", "megakernel, CUDA Graph", _GPU, f"{_LAUNCHED}:megakernel", True),
-    ("strassen", "Strassen's products", _GPU, f"{_LAUNCHED}:strassen"),
     ("strassen-graph", "Strassen's products, CUDA Graph", _GPU, f"{_LAUNCHED}:strassen", True),
-    ("strassen-accurate", "split products", _GPU, f"{_LAUNCHED}:accurate"),
     ("strassen-accurate-graph", "split products, CUDA Graph", _GPU, f"{_LAUNCHED}:accurate", True),
 )
 
-_BY_NAME = {row[0]: NetworkImplementation(*row) for row in _LADDER}
-IMPLEMENTATIONS: Mapping[str, NetworkImplementation] = MappingProxyType(_BY_NAME)
+IMPLEMENTATIONS = MappingProxyType({row[0]: NetworkImplementation(*row) for row in _LADDER})
 """The textbook network's implementations by name: PyTorch's own first, then CUDA Graphs and the package's kernels.
 
 Each (`NetworkImplementation`) has its label, its devices, and what builds it.

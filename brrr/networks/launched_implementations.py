@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -10,28 +11,42 @@ import torch
 
 from brrr.core.callables import giving
 from brrr.core.errors import UnavailableError
-from brrr.networks.network import Weights
-from brrr.networks.network_time import gains, layer_way
+from brrr.networks.network import TF32_LAYER, Weights
 from brrr.networks.torch_implementations import Run, buffers, in_precision
-from brrr.strassen.chain_run import ChainRun
-from brrr.strassen.execution import prepare_right, run_all
-from brrr.strassen.layers import Layer
-from brrr.strassen.operands import Right
+from brrr.strassen.accuracy import PLAIN
 
 
-def pycuda(weights: Weights) -> Run:
-    """Three launches a layer: cuBLAS, the bias, ReLU; each is prepared, its buffers made once."""
-    return in_order(pycuda_steps(weights, fused=False), weights)
+def pycuda(weights: Weights, *, fused: bool = False) -> Run:
+    """Three launches a layer: cuBLAS, the bias, ReLU; each is prepared on the current stream, its buffers made once."""
+    from brrr.gpu.cublas import blas_on
+    from brrr.gpu.cublas_lt import fastest_product
+    from brrr.kernels import bias_relu
+
+    device = weights.x.device
+    blas = blas_on(device.index, torch.cuda.current_stream(device).cuda_stream)
+    sources, targets = buffers(weights)
+    steps: list[Callable[[], Any]] = []
+    for w, b, source, target in zip(weights.weights, weights.biases, sources, targets, strict=True):
+        steps.append(fastest_product(blas, source, w, target, tf32=weights.network.tf32, among=weights.weights))
+        if fused:
+            steps.append(bias_relu.prepared("bias_relu", target, b))
+        else:
+            steps += bias_relu.prepared("bias", target, b), bias_relu.prepared("relu", target)
+    return in_order(steps, targets, weights)
 
 
 def pycuda_fused(weights: Weights) -> Run:
     """Two launches a layer: cuBLAS, then bias and ReLU in one kernel."""
-    return in_order(pycuda_steps(weights, fused=True), weights)
+    return pycuda(weights, fused=True)
 
 
 def triton(weights: Weights) -> Run:
-    """One launch a layer: the product with bias and ReLU in it; its tiles are chosen by trying."""
-    return in_order(triton_steps(weights), weights)
+    """One launch a layer, on the stream that is current then: the product with bias and ReLU in it, tiles tried."""
+    from brrr.kernels.linear_relu import prepared
+
+    sources, targets = buffers(weights)
+    layers = zip(sources, weights.weights, weights.biases, targets, strict=True)
+    return in_order([prepared(*layer, tf32=weights.network.tf32) for layer in layers], targets, weights)
 
 
 def megakernel(weights: Weights) -> Run:
@@ -43,48 +58,13 @@ def megakernel(weights: Weights) -> Run:
     return giving(out, kernel.prepare(weights.x, out), (kernel, weights))
 
 
-Steps = tuple[list[Callable[[], Any]], list[torch.Tensor]]
-"""The launches of all layers, and where each layer writes."""
-
-
-def pycuda_steps(weights: Weights, *, fused: bool) -> Steps:
-    """On torch's current stream, as it is now."""
-    from brrr.gpu.cublas import blas_on
-    from brrr.gpu.cublas_lt import fastest_product
-    from brrr.kernels import bias_relu
-
-    device = weights.x.device
-    blas = blas_on(device.index, torch.cuda.current_stream(device).cuda_stream)
-    sources, targets = buffers(weights)
-    steps: list[Callable[[], Any]] = []
-    for w, b, source, target in zip(weights.weights, weights.biases, sources, targets, strict=True):
-        product = fastest_product(blas, source, w, target, tf32=weights.network.tf32, among=weights.weights)
-        steps.append(product)
-        if fused:
-            steps.append(bias_relu.prepared("bias_relu", target, b))
-        else:
-            steps += bias_relu.prepared("bias", target, b), bias_relu.prepared("relu", target)
-    return steps, targets
-
-
-def triton_steps(weights: Weights) -> Steps:
-    """On the stream that is current at each call."""
-    from brrr.kernels.linear_relu import prepared
-
-    sources, targets = buffers(weights)
-    layers = zip(sources, weights.weights, weights.biases, targets, strict=True)
-    return [prepared(*layer, tf32=weights.network.tf32) for layer in layers], targets
-
-
-def in_order(made: Steps, weights: Weights) -> Run:
+def in_order(steps: Sequence[Callable[[], Any]], targets: Sequence[torch.Tensor], weights: Weights) -> Run:
     """All launches one after the other; the function holds every tensor whose address they know."""
-    steps, targets = made
-    out = targets[-1]
 
     def run(kept: tuple[object, ...] = (weights, targets)) -> torch.Tensor:
         for step in steps:
             step()
-        return out
+        return targets[-1]
 
     run()  # libraries load, and kernels compile, now and not in a measurement
     return run
@@ -93,34 +73,31 @@ def in_order(made: Steps, weights: Weights) -> Run:
 # ---------------------------------------------------------------------------------------------------------------------
 # The ways by Strassen products, the additions between two layers in one pass with bias and ReLU.
 
+SAFE = 0.8
+"""Of a network's tolerance, what the predicted errors of its layers may come to together."""
+
 
 def strassen(weights: Weights) -> Run:
     """Products of the type's own, one launch for them and one for all additions between two layers."""
-    return _where_it_gains(weights, "strassen")
+    network = weights.network
+    own = "tf32" if network.tf32 else PLAIN[network.dtype]
+    each = TF32_LAYER if network.tf32 else SAFE * weights.tolerance / math.sqrt(network.layers)
+    return _by_strassen(weights, own, accuracy=each, inner=own)
 
 
 def accurate(weights: Weights) -> Run:
     """Split products, as exact as float32's, with levels outside where they pay."""
-    return _where_it_gains(weights, "strassen-accurate")
+    if weights.network.dtype != "float32" or weights.network.tf32:
+        raise UnavailableError(f"split products are of float32 alone, and this is {weights.network}")
+    return _by_strassen(weights, PLAIN["float32"], accuracy="fp32")
 
 
-def _where_it_gains(weights: Weights, way: str) -> Run:
-    if reason := gains(way, weights.network):
-        raise UnavailableError(f"{way}: {reason}")
-    return in_precision(launches(weights, way), weights)
+def _by_strassen(weights: Weights, own: str, **asked: Any) -> Run:
+    """As `StrassenMLP` runs it; UnavailableError where that is the library's own product."""
+    from brrr.strassen.network import StrassenMLP
 
-
-def launches(weights: Weights, way: str) -> Run:
-    """All launches, their buffers and the weights' part made once, on the stream that is torch's current one now."""
-    network, x = weights.network, weights.x
-    chain = tuple(Layer(w, b, relu=True) for w, b in zip(weights.weights, weights.biases, strict=True))
-    chosen = layer_way(network, way, x.device.type)
-    with torch.inference_mode():
-        lying = [Right(w, True) for w in weights.weights]
-        rights = [prepare_right(each, chosen) for each in lying] if chosen.prepared else lying
-        run = ChainRun(chain, [chosen] * network.layers, rights, x)
-        out = torch.empty_like(x)
-        steps = run.steps(x, out)
-    made = giving(out, torch.inference_mode()(partial(run_all, steps)), (run, weights))
-    made()  # libraries load, and kernels compile, now and not in a measurement
-    return made
+    model = StrassenMLP.of(weights.weights, weights.biases, graphs=True, **asked)
+    chosen = model.explain(weights.network.batch)[0].implementation
+    if chosen.classical and chosen.inner == own:
+        raise UnavailableError(f"no other product than {own} is predicted to gain for {weights.network}")
+    return in_precision(torch.no_grad()(partial(model, weights.x)), weights)

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from brrr.core.errors import ArgumentError, DeviceMemoryError, is_out_of_memory, whole
+from brrr.core.heavy import torch
 from brrr.counting.cost import Cost, Form, Matmul, OperatorCost
 from brrr.kernels.checks import check_shape, check_tensors
 from brrr.roofline.device_model import Where, model_of
 from brrr.roofline.peaks import short
-
-if TYPE_CHECKING:
-    import torch
 
 ITEMSIZES = {"float32": 4, "float16": 2, "bfloat16": 2}
 LARGEST = 2**31 - 1
@@ -189,8 +186,6 @@ class Weights:
         (He, Zhang, Ren and Sun, "Delving Deep into Rectifiers", 2015.) seed: None draws fresh ones. DeviceMemoryError
         where the device has no room for them.
         """
-        import torch
-
         where, kind = torch.device(device), getattr(torch, network.dtype)
         draw = torch.Generator(where)
         draw.manual_seed(seed) if seed is not None else draw.seed()

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 from brrr.core.errors import UnavailableError
+from brrr.core.heavy import torch
+from brrr.networks.network import Weights
 
-if TYPE_CHECKING:
-    from brrr.networks.network import Weights
 
-
-def _nothing() -> None:
+def nothing() -> None:
     """There is nothing to free."""
 
 
@@ -29,17 +28,12 @@ class Prepared:
     """
 
     run: Callable[[], Any]
-    release: Callable[[], None] = field(default=_nothing, repr=False)
+    release: Callable[[], None] = field(default=nothing, repr=False)
 
     def close(self) -> None:
         """Free what it holds; `run` refuses afterwards."""
-        release, self.release, self.run = self.release, _nothing, _closed
+        release, self.release, self.run = self.release, nothing, _closed
         release()
-
-    def taken_over(self) -> tuple[Callable[[], Any], Callable[[], None]]:
-        """What runs it and what frees it, for another owner; closing this one no longer frees it."""
-        release, self.release = self.release, _nothing
-        return self.run, release
 
     def __enter__(self) -> Self:
         return self
@@ -57,8 +51,6 @@ def captured(make: Callable[[Weights], Callable[[], Any]], weights: Weights) -> 
 
     It is made and captured on a stream that PyCUDA can use too, where PyCUDA is here.
     """
-    import torch
-
     from brrr.gpu.launching import shared_stream
     from brrr.gpu.precision import float32_products
     from brrr.running.graphs import capture

@@ -9,7 +9,6 @@ The rungs, each with all that those before it have, as Appleyard, Kocisky and Bl
 Performance of Recurrent Neural Networks on GPUs" (2016); from `graph` on those that came later.
 """
 
-import ctypes
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from dataclasses import dataclass
@@ -22,6 +21,7 @@ from brrr.core.errors import ArgumentError, UnavailableError
 from brrr.core.private import keep_compiled_code_private
 from brrr.gpu.precision import float32_products, float32_recurrence
 from brrr.kernels.alone import CudaFile, Example, alone
+from brrr.running.graphs import capture
 
 Run = Callable[[], torch.Tensor]
 Module = torch.nn.RNN | torch.nn.GRU | torch.nn.LSTM
@@ -89,8 +89,8 @@ def rung(name: str, module: Module, x: torch.Tensor) -> Run:
         return precise(padded(module, x))
     if name == "graph":
         loop = StepLoop(network, x, LOOPS["wavefront" if len(network.layers) > 1 else "inputs"])
-        return captured(precise(loop))
-    return captured(precise(compiled(network, x)))
+        return capture(precise(loop)).replay
+    return capture(precise(compiled(network, x))).replay
 
 
 def precise(run: Run) -> Run:
@@ -101,12 +101,6 @@ def precise(run: Run) -> Run:
             return run()
 
     return inner
-
-
-def captured(run: Run) -> Run:
-    from brrr.running.graphs import capture
-
-    return capture(run).replay
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -235,34 +229,29 @@ class StepLoop:
     def _step(self, layer: int, step: int) -> None:
         """The state's product and what is elementwise."""
         before = self.y[layer][step - 1] if step else self.zeros
-        if not self.options.combined:
-            self._separate(layer, step, before)
-            return
-        own = self.network.layers[layer]
-        torch.addmm(own.b_hh, before, self.weights[layer][1], out=self.of_state[layer])
-        if self.options.fused:
-            self.fused[layer](step, before)
-            return
-        gates = (
-            self.of_input[layer][step].chunk(self.network.gates, 1),
-            self.of_state[layer].chunk(self.network.gates, 1),
-        )
+        if self.options.combined:
+            of_state = self.of_state[layer]
+            torch.addmm(self.network.layers[layer].b_hh, before, self.weights[layer][1], out=of_state)
+            if self.options.fused:
+                self.fused[layer](step, before)
+                return
+            gates = [each.chunk(self.network.gates, 1) for each in (self.of_input[layer][step], of_state)]
+        else:
+            gates = self._separate(layer, step, before)
         c = self.cell[layer] if step else self.zeros
-        _, self.cell[layer] = pointwise(self.network.cell, *gates, before, c, out=self.y[layer][step])
+        _, self.cell[layer] = pointwise(self.network.cell, gates[0], gates[1], before, c, out=self.y[layer][step])
 
-    def _separate(self, layer: int, step: int, before: torch.Tensor) -> None:
-        """A step with a product for each gate, of the input and of the state."""
+    def _separate(self, layer: int, step: int, before: torch.Tensor) -> list[Any]:
+        """A product for each gate, of the input and of the state."""
         own, linear = self.network.layers[layer], torch.nn.functional.linear
         x = self.x[step] if not layer else self.y[layer - 1][step]
         parts = [each.chunk(self.network.gates) for each in (own.w_ih, own.b_ih, own.w_hh, own.b_hh)]
-        of_input = [linear(x, w, b) for w, b in zip(*parts[:2], strict=True)]
-        of_state = [linear(before, w, b) for w, b in zip(*parts[2:], strict=True)]
-        c = self.cell[layer] if step else self.zeros
-        _, self.cell[layer] = pointwise(self.network.cell, of_input, of_state, before, c, out=self.y[layer][step])
+        pairs = (x, parts[:2]), (before, parts[2:])
+        return [[linear(of, w, b) for w, b in zip(*each, strict=True)] for of, each in pairs]
 
     def _launches(self, layer: int) -> Callable[[int, torch.Tensor], None]:
         """The elementwise kernel of a layer, prepared: called with the step and the state before it."""
-        from brrr.gpu.launching import PreparedLaunch, raw_stream
+        from brrr.gpu.launching import PreparedLaunch, raw_stream, typed
         from brrr.gpu.nvrtc import function
 
         kinds = {"rnn_tanh": 0, "gru": 1, "lstm": 2}, {torch.float32: 0, torch.float16: 1}
@@ -271,10 +260,9 @@ class StepLoop:
         options = f"-DKIND={kinds[0][self.network.cell]}", f"-DTYPE={kinds[1][self.x.dtype]}"
         index, batch = self.x.device.index, self.x.shape[1]
         kernel = function(SOURCE, "brrr_recurrent_cell", index, options)
-        values = [ctypes.c_void_p(0) for _ in range(5)]
+        values = typed("PPPPPii", (0, 0, 0, 0, 0, batch, self.network.hidden))
         grid = (-(-batch * self.network.hidden // THREADS), 1, 1)
-        sizes = ctypes.c_int32(batch), ctypes.c_int32(self.network.hidden)
-        launch = PreparedLaunch(kernel, grid, (THREADS, 1, 1), [*values, *sizes])
+        launch = PreparedLaunch(kernel, grid, (THREADS, 1, 1), values)
         y, of_input = self.y[layer], self.of_input[layer]
         values[1].value, values[4].value = self.of_state[layer].data_ptr(), self.cell[layer].data_ptr()
         pitch = [each.stride(0) * each.element_size() for each in (of_input, y)]

@@ -13,11 +13,10 @@ from functools import cache, cached_property, lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from brrr.core.files import share
+from brrr.core.heavy import np
 from brrr.counting.cost import ITEMSIZE, Matmul, OperatorCost
 
 if TYPE_CHECKING:  # numpy is loaded where products are modelled, not where a recording is read
-    import numpy as np
-
     Array = np.ndarray[Any, np.dtype[Any]]
 
 Tile = tuple[int, int]
@@ -35,8 +34,6 @@ class Choice:
 
     def rules(self, of: Products) -> Array:
         """Whether the library takes it for each of the products."""
-        import numpy as np
-
         small = (of.m <= self.size) & (of.k <= self.size) & (of.n > 1) & (of.n <= self.columns)
         return np.asarray(small & ~(of.left | of.right) & (of.batch == 1) & (of.k >= self.split * LEAST_K))
 
@@ -136,16 +133,12 @@ class Products:
     @classmethod
     def of(cls, products: Sequence[Matmul]) -> Products:
         """Those of a list."""
-        import numpy as np
-
         sizes = np.array([(each.m, each.n, each.k, each.batch, *each.transposed) for each in products], np.int64)
         m, n, k, batch, left, right = sizes.reshape(-1, 6).T
         return cls(m, n, k, batch, left > 0, right > 0, np.array([each.dtype for each in products]))
 
     def part(self, places: Sequence[int]) -> Products:
         """Some of them."""
-        import numpy as np
-
         return Products(*(np.asarray(getattr(self, each.name)[places]) for each in fields(self)))
 
     def __iter__(self) -> Iterator[Matmul]:
@@ -156,16 +149,12 @@ class Products:
     @cached_property
     def itemsize(self) -> Array:
         """Bytes of an element."""
-        import numpy as np
-
         kinds, places = np.unique(self.dtype, return_inverse=True)
         return np.array([bytes_of(str(each)) for each in kinds], np.int64)[places]
 
     @property
     def rows(self) -> tuple[Array, Array]:
         """Bytes from one row (or column) of each operand to the next."""
-        import numpy as np
-
         first, second = np.where(self.left, self.m, self.k), np.where(self.right, self.k, self.n)
         return first * self.itemsize, second * self.itemsize
 
@@ -176,8 +165,6 @@ class Products:
         >>> Products.of([Matmul(64, 63, 64, dtype="bfloat16"), Matmul(64, 1, 64, dtype="bfloat16")]).alignment.tolist()
         [2, 16]
         """
-        import numpy as np
-
         first, second = (each & -each for each in self.rows)
         result = self.n * self.itemsize
         every = np.minimum(np.minimum(first, second), result & -result)
@@ -186,8 +173,6 @@ class Products:
     @property
     def families(self) -> Array:
         """The names of their families of kernels."""
-        import numpy as np
-
         aligned, dtype = self.alignment, self.dtype
         short = np.isin(dtype, SHORT) & (aligned < 16) & (self.n > 1)
         plain = np.isin(dtype, ("float32", "float64"))
@@ -204,8 +189,6 @@ class Products:
         >>> [each.round(2).tolist() for each in Products.of([Matmul(64, 68, 72, dtype="float32")]).misalignment]
         [[0.67], [1.0]]
         """
-        import numpy as np
-
         first, second = (np.minimum(1.5, np.log2(LINE / np.minimum(LINE, each & -each)) / 3) for each in self.rows)
         return np.where(self.m > 1, first, 0.0), np.where(self.n > 1, second, 0.0)
 
@@ -260,8 +243,6 @@ class Tilings(NamedTuple):
 
 def tilings(products: Products, family: Family, speeds: Speeds) -> Tilings:
     """What every tile and split of a family makes of products of this family; `speeds` may hold a rate for each."""
-    import numpy as np
-
     ways = [(*tile, split, reached) for tile, reached in family.tiles.items() for split in SPLITS]
     rows, columns, split, reached = np.array(ways).T[:, :, None]
     m, n, batch, itemsize = products.m, products.n, products.batch, products.itemsize

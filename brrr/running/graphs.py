@@ -11,13 +11,12 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from brrr.core.callables import require_callable
-from brrr.core.errors import ArgumentError, CaptureError, UnavailableError, whole
-
-if TYPE_CHECKING:
-    import torch
+from brrr.core.errors import ArgumentError, CaptureError, UnavailableError, first_line, whole
+from brrr.core.heavy import torch
+from brrr.gpu.device import cuda_problem
 
 _REASONS = (
     (("synchronizing CUDA operation", "operation not permitted when stream is capturing", "StreamCapture"),
@@ -99,9 +98,8 @@ def capture(
     "CUDA Graphs" in NVIDIA's CUDA C++ Programming Guide and in PyTorch's notes on CUDA semantics.
     """
     _check_arguments(fn, inputs, warmup)
-    _require_cuda()
-    import torch
-
+    if problem := cuda_problem():
+        raise UnavailableError(f"capture: a CUDA Graph needs an NVIDIA GPU; {problem}. The recordings show its lines")
     from brrr.timing.graph_times import side_stream
 
     stream = side_stream(torch.cuda.current_device()) if stream is None else stream
@@ -126,8 +124,6 @@ def _rehearse(fn: Callable[..., Any], inputs: tuple[Any, ...]) -> None:
     First a run in which torch reports its own waiting calls, with the line that made them; then a capture that torch's
     memory manager does not know of, whose graph is thrown away.
     """
-    import torch
-
     mode = torch.cuda.get_sync_debug_mode()
     with warnings.catch_warnings():  # torch says once that it misses some: the capture below refuses those
         warnings.filterwarnings("ignore", message="Synchronization debug mode")
@@ -155,7 +151,6 @@ def _rehearse(fn: Callable[..., Any], inputs: tuple[Any, ...]) -> None:
 
 def _nodes_of(call: Callable[[], Any]) -> int:
     """How many kernels and copies a capture of the call on torch's current stream holds; the graph is thrown away."""
-    import torch
     from cuda.bindings import driver
 
     from brrr.gpu.nvrtc import check
@@ -172,7 +167,7 @@ def _nodes_of(call: Callable[[], Any]) -> int:
 
 
 def _refusal(fn: Callable[..., Any], error: Exception) -> CaptureError:
-    said = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+    said = first_line(error)
     for signs, why, hint in _REASONS:
         if any(sign.lower() in str(error).lower() for sign in signs):
             return CaptureError(f"capture: {_name(fn)} cannot become a CUDA Graph, for {why}. {hint} ({said})")
@@ -189,13 +184,6 @@ def _check_arguments(fn: object, inputs: tuple[Any, ...], warmup: object) -> Non
         if getattr(each, "is_cuda", None) is not True:
             what = f"a tensor on {each.device}" if hasattr(each, "device") else type(each).__name__
             raise ArgumentError("capture", f"inputs[{place}]", what, "a CUDA tensor", "Move it with .cuda()")
-
-
-def _require_cuda() -> None:
-    from brrr.gpu.device import cuda_problem
-
-    if problem := cuda_problem():
-        raise UnavailableError(f"capture: a CUDA Graph needs an NVIDIA GPU; {problem}. The recordings show its lines")
 
 
 def _require_same(static: tuple[torch.Tensor, ...], new: tuple[torch.Tensor, ...]) -> None:

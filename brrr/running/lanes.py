@@ -8,9 +8,11 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
+from math import inf
 from typing import Any
 
 from brrr.core.errors import UnavailableError
+from brrr.core.heavy import torch
 from brrr.core.measurement import Processor
 from brrr.gpu import tensors_on
 from brrr.timing.cpu_queue import CpuQueue, Ticket
@@ -54,8 +56,6 @@ class StreamLane(Lane):
     """
 
     def __init__(self, kind: Processor) -> None:
-        import torch
-
         self._of: Any = torch.get_device_module(tensors_on(kind))
         if not hasattr(self._of, "Stream"):
             raise UnavailableError(f"Pipeline: torch has no streams on {kind!r}, so nothing can overlap there")
@@ -114,13 +114,9 @@ class ThreadLane(CpuQueue, Lane):
     """
 
     def __init__(
-        self,
-        link_bytes_per_s: float = float("inf"),
-        worked_s: deque[float] | None = None,
-        *,
-        name: str = "worker",
+        self, link_bytes_per_s: float = inf, worked_s: deque[float] | None = None, *, name: str = "worker",
         copies: str = "copy",
-    ) -> None:
+    ) -> None:  # fmt: skip
         super().__init__()
         self.link_bytes_per_s, self.name, self.copies = link_bytes_per_s, name, copies
         if worked_s is not None:

@@ -12,11 +12,13 @@ host memory (a copy of pageable memory makes the host wait, which then issues no
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from brrr.core import units
 from brrr.core.callables import require_callable
-from brrr.core.errors import ArgumentError, DeviceMemoryError, UnavailableError, extras, whole
+from brrr.core.errors import ArgumentError, DeviceMemoryError, UnavailableError, extras, first_line, whole
+from brrr.core.heavy import torch
 from brrr.core.measurement import DeviceKind
 from brrr.gpu import free_bytes, is_cpu, is_gpu, is_queue, tensors_on
 from brrr.gpu.device import processor_for
@@ -87,19 +89,10 @@ class Pipeline:
 
     @extras("Pipeline")
     def __init__(
-        self,
-        compute: Callable[[Any], Any],
-        elements: int,
-        dtype: Any = None,
-        *,
-        chunks: int | None = None,
-        buffers: int = BUFFERS,
-        device: DeviceKind | None = None,
-        pinned: bool = True,
+        self, compute: Callable[[Any], Any], elements: int, dtype: Any = None, *, chunks: int | None = None,
+        buffers: int = BUFFERS, device: DeviceKind | None = None, pinned: bool = True,
         lanes: tuple[Lane, Lane, Lane] | None = None,
-    ) -> None:
-        import torch
-
+    ) -> None:  # fmt: skip
         self.compute, self.dtype = compute, dtype or torch.float32
         self.elements = whole("Pipeline", "elements", elements)
         instead = "'cpu-queue' shows the same schedule here"
@@ -131,8 +124,8 @@ class Pipeline:
             slot = self._slots[self._next]
             self._next = (self._next + 1) % self.buffers
             self._issue(slot, source, target)
-        if is_gpu(self.device) and slot is not None:
-            self._join(slot.free)
+        if is_gpu(self.device) and slot is not None:  # so that events and waits on torch's own stream tell the truth
+            torch.get_device_module(tensors_on(self.device)).current_stream().wait_event(slot.free)
 
     def synchronize(self) -> None:
         """Wait until every call so far has its result; raise what `compute` raised in a worker thread."""
@@ -157,44 +150,26 @@ class Pipeline:
         self.download.copy(target, chunk)
         self.download.record(slot.free)
 
-    def _join(self, last: Any) -> None:
-        """Let torch's current stream wait for the last download, so that events and waits on it tell the truth."""
-        import torch
-
-        torch.get_device_module(tensors_on(self.device)).current_stream().wait_event(last)
-
     def _allocated(self) -> Iterator[Any]:
         """The buffers, ready for lanes other than the stream that they were allocated on."""
-        import torch
-
         place = tensors_on(self.device)
-        _refuse_too_large(self.device_bytes, place)
+        if self.device_bytes > (free := free_bytes(place)):
+            raise _too_large(self.device_bytes, units.nbytes(free), place)
         try:
             found = [torch.empty(self.chunk_elements, dtype=self.dtype, device=place) for _ in range(self.buffers)]
         except torch.OutOfMemoryError as error:
-            raise DeviceMemoryError(_too_large(self.device_bytes, "less", place)) from error
-        if is_gpu(self.device):
-            self._hand_over(found)
+            raise _too_large(self.device_bytes, "less", place) from error
+        # The allocator may have handed out memory that earlier work of the current stream still reads, so the lanes
+        # wait for it once; and it must not hand the buffers out again while a lane still works in them, so it is told
+        # which streams use them.
+        for lane in self.lanes if is_gpu(self.device) else ():
+            if isinstance(lane, StreamLane):
+                lane.stream.wait_stream(torch.get_device_module(place).current_stream())
+                for buffer in found:
+                    buffer.record_stream(lane.stream)
         yield from found
 
-    def _hand_over(self, buffers: list[Any]) -> None:
-        """Buffers made on the current stream are used on others.
-
-        The allocator may have handed out memory that earlier work of the current stream still reads, so the lanes
-        wait for it once; and it must not hand the buffers out again while a lane still works in them, so it is told
-        which streams use them.
-        """
-        import torch
-
-        for lane in self.lanes:
-            if isinstance(lane, StreamLane):
-                lane.stream.wait_stream(torch.get_device_module(tensors_on(self.device)).current_stream())
-                for buffer in buffers:
-                    buffer.record_stream(lane.stream)
-
     def _check(self, name: str, array: Any) -> None:
-        import torch
-
         fits = isinstance(array, torch.Tensor) and array.shape == (self.elements,) and array.dtype == self.dtype
         if not fits or not is_cpu(array.device) or not array.is_contiguous():
             said = f"{tuple(array.shape)} {array.dtype} on {array.device}" if isinstance(array, torch.Tensor) else array
@@ -233,8 +208,6 @@ def host_array(elements: int, dtype: Any = None, *, pinned: bool = True) -> Any:
     UnavailableError
         If pinned memory is refused: there is no GPU, or it is more than the system locks.
     """
-    import torch
-
     count = whole("host_array", "elements", elements)
     try:
         return torch.empty(count, dtype=dtype or torch.float32, pin_memory=pinned)
@@ -242,27 +215,19 @@ def host_array(elements: int, dtype: Any = None, *, pinned: bool = True) -> Any:
         size = units.nbytes(count * (dtype or torch.float32).itemsize)
         raise UnavailableError(
             f"host_array: {size} of {'pinned ' if pinned else ''}memory were refused "
-            f"({str(error).splitlines()[0]}). Without pinned memory copies do not overlap; use fewer elements, or "
+            f"({first_line(error)}). Without pinned memory copies do not overlap; use fewer elements, or "
             "host_array(..., pinned=False) with Pipeline(..., pinned=False), which works and takes longer"
         ) from error
 
 
 def _lanes(device: DeviceKind) -> tuple[Lane, Lane, Lane]:
-    if is_gpu(device):
-        return StreamLane(device), StreamLane(device), StreamLane(device)
-    kind = ThreadLane if is_queue(device) else Lane
-    return kind(), kind(), kind()
+    make = partial(StreamLane, device) if is_gpu(device) else ThreadLane if is_queue(device) else Lane
+    return make(), make(), make()
 
 
-def _refuse_too_large(needed_bytes: int, place: str) -> None:
-    free = free_bytes(place)
-    if needed_bytes > free:
-        raise DeviceMemoryError(_too_large(needed_bytes, units.nbytes(free), place))
-
-
-def _too_large(needed_bytes: int, free: str, place: str) -> str:
+def _too_large(needed_bytes: int, free: str, place: str) -> DeviceMemoryError:
     where = "GPU" if is_gpu(place) else "CPU"
-    return (
+    return DeviceMemoryError(
         f"Pipeline: the buffers need {units.nbytes(needed_bytes)} and {free} is free on the {where}; "
         "use more chunks, or fewer buffers"
     )

@@ -122,22 +122,9 @@ def _host(events: Sequence[Event], loop: LoopTimes) -> list[tuple[Event, Span]]:
     operators = outermost(e for e in inside if e.sort == "operator" and is_operator(e.name))
     found = [(e, PYTHON, "call") for e in inside if e.name == CALL]
     found += [(e, OPERATOR, "operator") for e in operators]
-    found += [(e, LAUNCH, runtime_kind(e.name)) for e in inside if e.sort == "runtime"]
-    return [(e, _span(e, lane, kind, loop)) for e, lane, kind in found]  # type: ignore[arg-type]
-
-
-def _span(raw: Event, lane: str, kind: Kind, loop: LoopTimes) -> Span:
-    name = "call" if kind == "call" else short_name(raw.name)
-    return Span(lane, kind, name, raw.start_ns, raw.end_ns, loop.call_at(raw.start_ns))
-
-
-def runtime_kind(name: str) -> Kind:
-    """Whether a call of the CUDA runtime waits for the device.
-
-    >>> runtime_kind("cudaStreamSynchronize"), runtime_kind("cudaLaunchKernel")
-    ('wait', 'launch')
-    """
-    return "wait" if waits(name) else "launch"
+    found += [(e, LAUNCH, "wait" if waits(e.name) else "launch") for e in inside if e.sort == "runtime"]
+    return [(e, Span(lane, cast(Kind, kind), "call" if kind == "call" else short_name(e.name), *e.interval,
+                     loop.call_at(e.start_ns))) for e, lane, kind in found]  # fmt: skip
 
 
 def _lanes(work: Sequence[Event]) -> dict[tuple[int, int], str]:

@@ -9,7 +9,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, cast
 
-from brrr.core.errors import ArgumentError, UnavailableError
+from brrr.core.errors import ArgumentError, UnavailableError, first_line
+from brrr.core.heavy import torch
 from brrr.gpu import is_cuda, synchronize, tensors_on
 from brrr.timing.activity import ATTEMPTS, PROFILED, SETTLE_S, detaching_cupti, no_other_session, one_cycle, sees
 from brrr.timing.cpu_queue import CpuQueue, Ticket
@@ -57,8 +58,6 @@ def recorded_loop(
     fn: Callable[[], Any], wait: Callable[[], None], calls: int, *, kind: str
 ) -> tuple[list[Event], float]:
     """One session of the profiler: its events, and the loop's seconds."""
-    import torch
-
     with session("trace", kind) as made:
         if sees(kind):
             torch.ones(8, device=tensors_on(kind))
@@ -103,7 +102,6 @@ def session(call: str, kind: str, **options: bool) -> Iterator[Any]:
 
 
 def _require_profiler(call: str, kind: str) -> None:
-    import torch
     from torch.profiler import ProfilerActivity, supported_activities
 
     if torch._C._autograd._profiler_enabled():
@@ -124,13 +122,13 @@ def _start(made: Any, call: str) -> None:
         with without_chatter():
             made.start()
     except RuntimeError as error:
-        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise UnavailableError(f"{call}: the profiler cannot start: {reason}. {INSTEAD[call]}") from error
+        reason = f"the profiler cannot start: {first_line(error)}"
+        raise UnavailableError(f"{call}: {reason}. {INSTEAD[call]}") from error
 
 
 def _marked_loop(fn: Callable[[], Any], wait: Callable[[], None], calls: int) -> float:
     """The loop, with a span around it and one around each call: those cost half a microsecond each."""
-    marked = _marker()
+    marked = torch._C._profiler._RecordFunctionFast  # the public one costs the host several microseconds
     start = time.perf_counter_ns()
     with marked(LOOP):
         for _ in range(calls):
@@ -138,17 +136,6 @@ def _marked_loop(fn: Callable[[], Any], wait: Callable[[], None], calls: int) ->
                 fn()
         wait()
     return (time.perf_counter_ns() - start) * 1e-9
-
-
-def _marker() -> Callable[[str], Any]:
-    """torch's quick annotation where this version has it: the public one costs the host several microseconds."""
-    from torch.profiler import record_function
-
-    try:
-        from torch._C._profiler import _RecordFunctionFast
-    except ImportError:
-        return record_function
-    return _RecordFunctionFast
 
 
 # ---------------------------------------------------------------------------------------------------------------------

@@ -16,17 +16,7 @@ from brrr.core.files import require_writable, write_atomically
 from brrr.core.intervals import Interval, length, together, union
 from brrr.core.measurement import Badge, DeviceKind
 from brrr.gpu import backend_of, is_cpu, is_queue
-from brrr.tracing.spans import (
-    HOST_LANES,
-    LAUNCH,
-    OPERATOR,
-    PYTHON,
-    TRANSFERS,
-    WORKER,
-    Kind,
-    Span,
-    perfetto_content,
-)
+from brrr.tracing.spans import HOST_LANES, LAUNCH, OPERATOR, PYTHON, TRANSFERS, WORKER, Kind, Span, perfetto_content
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,8 @@ from typing import Any
 
 from brrr.core.callables import refuse_shared
 from brrr.core.errors import extras, whole
-from brrr.core.measurement import DeviceKind, median
+from brrr.core.measurement import median
+from brrr.gpu.device import torch_version
 from brrr.timing import checked, no_collection
 from brrr.timing.cpu_queue import CpuQueue, Place, name_of, wait_for
 from brrr.timing.elsewhere import refuse_elsewhere
@@ -27,8 +28,6 @@ LONG_S = 0.02
 REPEATS_S = 0.15
 WARM_UP_S = 0.02
 SLICES, SLICE_S = 4, 0.02
-
-Traced = tuple[tuple[Span, ...], float]
 
 
 @extras("trace")
@@ -83,12 +82,13 @@ def trace(
         per_call = sum(span.on_device for span in spans) / count
         if calls is None and per_call * count > MOST_EVENTS and count > 1:
             count = max(1, int(MOST_EVENTS / per_call))
-            loop.time(count, again=True)
+            loop.loops.clear()
+            loop.time(count)
             spans, seconds = loop.traced(count)
         loop.time(count)
-    return Timeline(spans, _kind(place), name_of(place), date.today().isoformat(), _torch_version(), count,
-                    loop.period_s, median(loop.loops), seconds / count,
-                    "LIVE, CPU QUEUE" if isinstance(place, CpuQueue) else "LIVE")  # fmt: skip
+    kind, badge = ("cpu-queue", "LIVE, CPU QUEUE") if isinstance(place, CpuQueue) else (place, "LIVE")
+    return Timeline(spans, kind, name_of(place), date.today().isoformat(), torch_version() or "", count,
+                    loop.period_s, median(loop.loops), seconds / count, badge)  # type: ignore[arg-type]  # fmt: skip
 
 
 class TracedLoop:
@@ -122,10 +122,8 @@ class TracedLoop:
             return 1
         return max(FEWEST_CALLS, min(MOST_CALLS, int(LOOP_S / max(self.call_s, 1e-9))))
 
-    def time(self, calls: int, *, again: bool = False) -> None:
-        """Sample the periods without the profiler, that of a long loop and that of this one; `again` begins anew."""
-        if again:
-            self.loops = []
+    def time(self, calls: int) -> None:
+        """Sample the periods without the profiler, that of a long loop and that of this one."""
         if calls * self.call_s <= LONG_S:
             for _ in range(SLICES):
                 self.times.round(SLICE_S)
@@ -146,19 +144,9 @@ class TracedLoop:
         """Seconds a call, in a loop so long that its one synchronisation hardly counts."""
         return median(self.times.period or self.loops)
 
-    def traced(self, calls: int) -> Traced:
+    def traced(self, calls: int) -> tuple[tuple[Span, ...], float]:
         """The loop's spans, and its seconds while it was traced."""
         self.times.wait()
         if isinstance(self.place, CpuQueue):
             return traced_loop(self.fn, self.place, calls)
         return profiled_loop(self.fn, self.times.wait, calls, kind=self.place)
-
-
-def _kind(place: Place) -> DeviceKind:
-    return "cpu-queue" if isinstance(place, CpuQueue) else place
-
-
-def _torch_version() -> str:
-    from brrr.gpu.device import this_device
-
-    return this_device("cpu").torch_version or ""

@@ -232,12 +232,13 @@ def workload(variant: Variant, point: Point) -> Workload:
 
 def way(name: str, given: RecurrentInputs) -> Run:
     """A rung of the ladder, in a CUDA Graph or not, or the weights kept on the chip."""
-    from brrr.networks.recurrent import captured, rung
+    from brrr.networks.recurrent import rung
+    from brrr.running.graphs import capture
 
     if name == "persistent":
         return persistent(given)
     if name in GRAPHS:
-        return captured(rung(GRAPHS[name], given.module, given.x))
+        return capture(rung(GRAPHS[name], given.module, given.x)).replay
     return rung(name, given.module, given.x)
 
 

@@ -135,11 +135,11 @@ compare(w, "rnn", ["persistent"], at=at, batch=(1, 64))
 #
 # <details><summary>Our answer</summary>
 #
-# Up to batch 8, *padded to 16* is the fastest cuDNN, and at batch 4 about an eighth slower than our kernel. From 16 on, our kernel
+# Up to batch 8, *padded to 16* is the fastest cuDNN, and at batch 4 about a sixth slower than our kernel. From 16 on, our kernel
 # <!-- so rnn: at(hidden=1024, steps=256, cell='lstm', dtype='float16'); [span('cudnn-pad16', batch=n) for n in (1, 2, 3,
 # 4, 8)] < [span('cudnn', batch=n) for n in (1, 2, 3, 4, 8)]; [span('cudnn-pad16', batch=n) for n in (1, 2, 3, 4)] <
-# [span('cudnn-pad8', batch=n) for n in (1, 2, 3, 4)]; span('cudnn-pad16', batch=4) / span('persistent', batch=4) is 1.1
-# to 1.15 -->
+# [span('cudnn-pad8', batch=n) for n in (1, 2, 3, 4)]; span('cudnn-pad16', batch=4) / span('persistent', batch=4) is 1.13
+# to 1.22 -->
 # and cuDNN lie close together. So pad small batches of half types.
 # <!-- so rnn: [step('persistent', cell='lstm', dtype='float16', hidden=1024, batch=n) / cudnn(cell='lstm',
 # dtype='float16', hidden=1024, batch=n) for n in (16, 24, 32, 64, 96, 128)] is 0.85 to 1.15 -->

@@ -236,7 +236,7 @@ def test_every_check_may_fail(machine: Machine, monkeypatch: pytest.MonkeyPatch)
     assert row["nvmath"].status == "problem"
     assert not report.cuda
     assert "boom" in str(report)
-    assert "boom" in report._repr_markdown_()
+    assert "boom" in report._repr_html_()
 
 
 # ----------------------------------------------------------------------------------------------------------------------
@@ -345,9 +345,7 @@ def test_damaged_notebook_is_a_line(tmp_path: Path, text: str) -> None:
 # The command
 
 
-def test_the_command_prints_each_row_as_text_markdown_or_json(
-    machine: Machine, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_command_prints_each_row_as_text_html_or_json(machine: Machine, capsys: pytest.CaptureFixture[str]) -> None:
     assert doctor.main(["--require", "cuda"]) == 0
     capsys.readouterr()
     assert doctor.main(["--json"]) == 0
@@ -356,7 +354,7 @@ def test_the_command_prints_each_row_as_text_markdown_or_json(
     assert (answer["cuda"], answer["advice"]["command"]) == (True, None)
     without_gpu(machine)
     assert (doctor.main(["--require", "cuda"]), doctor.main([])) == (1, 0)
-    for text in (capsys.readouterr().out, examine()[0]._repr_markdown_()):
+    for text in (capsys.readouterr().out, examine()[0]._repr_html_()):
         assert all(each in text for each in (*WHATS, "there is no NVIDIA GPU", "Partly live: "))
 
 

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from brrr.core import measurement
-from brrr.core.measurement import Badge, Estimate, Measurement, is_host_bound, median, median_interval
+from brrr.core.measurement import Badge, Estimate, Measurement, is_host_bound, median_interval
 
 NUMBERS = st.floats(min_value=1e-9, max_value=1e3)
 SAMPLES = st.lists(NUMBERS, min_size=1, max_size=40)
@@ -47,12 +47,6 @@ def test_a_median_lies_in_its_interval_which_is_no_narrower_than_the_clock_s_ste
     assert sum(each < found for each in values) <= len(values) / 2 >= sum(each > found for each in values)
     assert low <= found - tick / 2 and found + tick / 2 <= high
     assert Estimate.of(values, tick) == Estimate(found, low, high, len(values))
-
-
-def test_nothing_has_no_median() -> None:
-    assert median([2.0, 1.0]) == 1.5 and median([3.0]) == 3.0
-    with pytest.raises(ValueError, match="at least one"):
-        median([])
 
 
 @st.composite

@@ -24,7 +24,7 @@ needs_pycuda = pytest.mark.skipif(not PYCUDA, reason="PyCUDA is not here")
 needs_nvmath = pytest.mark.skipif(not NVMATH, reason="nvmath-python is not here")
 
 QUICK = [name for name, way in IMPLEMENTATIONS.items() if not way.slow_to_build]
-SIZES = [(1, 1, 1), (3, 17, 100), (8, 16, 256), (4, 65, 513)]
+SIZES = [(1, 1, 1), (3, 17, 100), (8, 16, 256), (4, 65, 513), (2, 2048, 2048)]
 NETWORKS = [
     *(Network(*size) for size in SIZES),
     Network(8, 16, 256, tf32=True),

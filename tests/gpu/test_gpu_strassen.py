@@ -2,7 +2,6 @@
 
 import copy
 import math
-from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -11,9 +10,6 @@ import torch
 from torch import nn
 
 from brrr.core.errors import UnavailableError
-from brrr.networks import Network, Weights
-from brrr.networks.launched_implementations import launches
-from brrr.networks.prepared import captured
 from brrr.strassen import IMPLEMENTATIONS, Implementation, fuse, matmul
 from brrr.strassen.accuracy import predicted_error
 from brrr.strassen.execution import prepared
@@ -117,23 +113,3 @@ def test_gradients_are_torchs(options: dict[str, object]) -> None:
     for mine, theirs in zip(fused.parameters(), exact.parameters(), strict=True):
         assert mine.grad is not None and theirs.grad is not None
         assert float((mine.grad - theirs.grad).norm() / theirs.grad.norm()) < 1e-3
-
-
-@pytest.mark.parametrize("way", ["strassen", "strassen-accurate"])
-@pytest.mark.parametrize("size", [(8, 128, 1024), (3, 2048, 2048), (2, 1000, 1500)])
-def test_the_networks_ways_are_right(size: tuple[int, int, int], way: str) -> None:
-    """Built even where they gain nothing; `best` leaves them out there."""
-    weights = Weights.random(Network(*size), "cuda")
-    run = launches(weights, way)
-    assert weights.error(run()) <= weights.tolerance
-    weights.x.copy_(torch.randn_like(weights.x))
-    with captured(partial(launches, way=way), weights) as made:
-        for _ in range(2):
-            weights.x.copy_(torch.randn_like(weights.x))
-            assert weights.error(made.run()) <= weights.tolerance
-
-
-@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
-def test_the_networks_ways_in_short_types(dtype: str) -> None:
-    weights = Weights.random(Network(8, 512, 1024, dtype), "cuda")
-    assert weights.error(launches(weights, "strassen")()) <= weights.tolerance

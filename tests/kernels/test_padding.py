@@ -102,7 +102,7 @@ def gpu(host: ctypes.CDLL, monkeypatch: pytest.MonkeyPatch) -> list[str]:
         return launched(host)
 
     monkeypatch.setattr("brrr.gpu.nvrtc.kernel", kernel)
-    monkeypatch.setattr(padding, "_device", lambda matrix: "h200")
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda device: "h200")
     monkeypatch.setattr(padding, "_CHOSEN", {})
     monkeypatch.setattr(padding, "_TORCHS", set())
     monkeypatch.setattr(padding, "SHORT", 0)

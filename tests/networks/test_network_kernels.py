@@ -192,13 +192,6 @@ def test_a_launch_is_packed_once(monkeypatch: pytest.MonkeyPatch) -> None:
     assert packing == [("PPq", 10, 20, 30)] and launches == [((2, 3), (64, 1, 1), b"packed", 0, None)] * 2
 
 
-def test_an_older_pycuda_is_called_as_it_says() -> None:
-    launches: list[Any] = []
-    function = SimpleNamespace(prepared_async_call=lambda *args: launches.append(args))
-    launching.packed_launch(function, (2, 3), (64, 1, 1), (10, 20), "stream")()
-    assert launches == [((2, 3), (64, 1, 1), "stream", 10, 20)]
-
-
 def test_pycuda_takes_two_streams_and_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
     current = SimpleNamespace(cuda_stream=0)
     asked: list[int] = []

@@ -29,6 +29,7 @@ from brrr.networks.prepared import Prepared, captured
 from brrr.roofline.device_model import LAUNCH_S
 from brrr.roofline.peak import Curve, Peak
 from brrr.roofline.peaks import MissingPeakError, Peaks
+from brrr.strassen import StrassenMLP, plan
 from tests.refusals import refused, values
 
 CPU_WAYS = [name for name, way in IMPLEMENTATIONS.items() if "cpu" in way.devices]
@@ -224,13 +225,15 @@ def test_a_library_that_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -> 
         IMPLEMENTATIONS["module"].build(network, Weights.random(network, "cpu"))
 
 
-def test_levels_that_gain_nothing_are_not_built(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(launched_implementations, "gains", lambda way, network: f"no gain for {network}")
+def test_strassens_products_are_run_where_they_gain_and_not_built_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
     weights = Weights.random(Network(1, 2, 8), "cpu")
-    with pytest.raises(UnavailableError, match="strassen: no gain for 1 layer of 8"):
+    with pytest.raises(UnavailableError, match="no other product than sgemm is predicted to gain for 1 layer of 8"):
         launched_implementations.strassen(weights)
-    with pytest.raises(UnavailableError, match="strassen-accurate: no gain for 1 layer of 8"):
-        launched_implementations.accurate(weights)
+    with pytest.raises(UnavailableError, match="float32 alone"):
+        launched_implementations.accurate(Weights.random(Network(1, 2, 8, "bfloat16"), "cpu"))
+    monkeypatch.setattr(StrassenMLP, "explain", lambda *_: [plan(8192, 8192, 8192, accuracy="fp32", device="h200")])
+    for made in (launched_implementations.strassen, launched_implementations.accurate):
+        assert weights.error(made(weights)()) <= weights.tolerance
 
 
 def test_a_graphs_memory_goes_back_when_it_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,8 +7,3 @@
 | `parse.py` | what is asked of the line, and what is said where it does not compile |
 | `emulate.py` | the same line through torch, on a CPU |
 """
-
-from brrr.kernels.elementwise.kernel import Elementwise, elementwise
-from brrr.kernels.elementwise.parse import LineError
-
-__all__ = ["Elementwise", "LineError", "elementwise"]

@@ -107,12 +107,11 @@ class _Reader:
             return int(token) if token.isdigit() else float(token.rstrip("fF"))
         if not token.isidentifier():
             raise LineError(self.line, "a number, a name or a parenthesis was expected")
-        return self._called(token) if self.rest[0] == "(" else self._named(token)
-
-    def _named(self, name: str) -> torch.Tensor:
-        if name not in self.names:
-            raise LineError(self.line, f'name "{name}" is not known', self.names)
-        return self.names[name]
+        if self.rest[0] == "(":
+            return self._called(token)
+        if token not in self.names:
+            raise LineError(self.line, f'name "{token}" is not known', self.names)
+        return self.names[token]
 
     def _called(self, name: str) -> torch.Tensor:
         if name not in _TABLE:

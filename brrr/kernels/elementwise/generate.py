@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from brrr.core.heavy import torch
 from brrr.kernels.elementwise.parse import LINE_FILE
-
-if TYPE_CHECKING:
-    import torch
 
 NAME = "brrr_elementwise"
 THREADS, WORDS, WORD_BYTES = 256, 2, 16
@@ -89,16 +86,6 @@ class KernelPlan:
         """What a block does at once: its threads times two vectors."""
         return max(1, -(-self.vectors // (THREADS * WORDS)))
 
-    @property
-    def even(self) -> bool:
-        """Whether every tile is full of vectors of the result, so that no thread need ask if one is there."""
-        return self.vectors > 0 and self.vectors % (THREADS * WORDS) == 0
-
-    @property
-    def wide_index(self) -> bool:
-        """Whether an index may need 64 bits."""
-        return max([self.count, *(array.layout.reach for array in self.arrays)]) >= 2**31
-
 
 def number_type(dtype: str) -> str:
     """The type of an element in the line."""
@@ -161,12 +148,14 @@ def source(plan: KernelPlan) -> str:
     each = {array: f"widen(in_{array.name}[{array.layout.index(_ELEMENT)}])" for array in plan.arrays}
     several = {**each, **{array: f"widen({array.name}_[w].at[k])" for array in packed}}.values()
     numbers = [f"{name}_" for name in plan.numbers]
+    wide = max([plan.count, *(array.layout.reach for array in plan.arrays)]) >= 2**31  # an index may need 64 bits
+    even = plan.vectors > 0 and plan.vectors % (THREADS * WORDS) == 0  # every tile is full: no thread need ask
     arrays = [f"const {STORED[array.dtype]} *__restrict__ in_{array.name}" for array in plan.arrays]
     return _KERNEL.format(
         line=plan.line, count=plan.count, width=plan.width, dtype=plan.dtype, output=plan.output, kind=kind,
-        index="unsigned long long" if plan.wide_index else "unsigned", threads=THREADS, words=WORDS,
+        index="unsigned long long" if wide else "unsigned", threads=THREADS, words=WORDS,
         vectors=plan.vectors, tiles=plan.tiles, stored=stored,
-        even=str(plan.even).lower(), once=str(plan.tiles <= MOST_BLOCKS).lower(), line_file=LINE_FILE, name=NAME,
+        even=str(even).lower(), once=str(plan.tiles <= MOST_BLOCKS).lower(), line_file=LINE_FILE, name=NAME,
         conversions="\n".join(_CONVERSIONS[each].rstrip("\n") for each in used),
         parameters=", ".join([*(f"{number_type(array.dtype)} {array.name}" for array in plan.arrays),
                               *(f"{kind} {name}" for name in plan.numbers)]),

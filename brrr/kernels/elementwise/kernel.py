@@ -4,26 +4,15 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Mapping
-from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from functools import lru_cache, reduce
+from typing import Any
 
 from brrr.core.errors import ArgumentError, UnavailableError, extras
+from brrr.core.heavy import driver, torch
 from brrr.gpu import is_cpu, is_gpu
-from brrr.kernels.elementwise.generate import (
-    ITEMSIZE,
-    MOST_BLOCKS,
-    NAME,
-    THREADS,
-    WORD_BYTES,
-    Array,
-    KernelPlan,
-    layout,
-    source,
-)
-from brrr.kernels.elementwise.parse import LineError, checked_line, from_log, output_name, used_names
-
-if TYPE_CHECKING:
-    import torch
+from brrr.gpu.nvrtc import F32, PTR, Kernel, check, compile_cubin, make_current, missing
+from brrr.kernels.elementwise import generate as code
+from brrr.kernels.elementwise.parse import checked_line, from_log, output_name, used_names
 
 Input = Any  # a tensor or a number
 
@@ -43,8 +32,6 @@ class Elementwise:
     """
 
     def __init__(self, line: str, inputs: Mapping[str, Input]) -> None:
-        import torch
-
         self.line = checked_line(line)
         self.output, declared = output_name(self.line)
         _check_names(self.line, self.output, inputs)
@@ -58,7 +45,7 @@ class Elementwise:
         self.shape = _common_shape(self._tensors)
         self.dtype = _common_type(self._tensors)
         self._plan = self._planned(declared)
-        self.source = source(self._plan)
+        self.source = code.source(self._plan)
         if self.emulated:
             self()  # a line that the emulation does not understand fails here, as one that does not compile would
         elif self._plan.count:
@@ -73,7 +60,7 @@ class Elementwise:
     def bytes(self) -> int:
         """The compulsory bytes: each input read once, and the result written once."""
         read = sum(each.numel() * each.element_size() for each in self._tensors.values())
-        return int(read + self._plan.count * ITEMSIZE[self._plan.dtype])
+        return int(read + self._plan.count * self.dtype.itemsize)
 
     def __call__(self, **others: Input) -> torch.Tensor:
         """The result, a new tensor without a gradient, on torch's current stream; `others` replace inputs."""
@@ -85,16 +72,15 @@ class Elementwise:
         how = "through torch on the CPU" if self.emulated else f"one kernel on {self.device}"
         return f'elementwise("{self.line}"): {self._plan.dtype} {tuple(self.shape)}, {how}'
 
-    def _planned(self, declared: bool) -> KernelPlan:
+    def _planned(self, declared: bool) -> code.KernelPlan:
         tensors, count = self._tensors, self.shape.numel()
-        arrays = tuple(Array(name, _short(each.dtype), layout(each, self.shape)) for name, each in tensors.items())
-        aligned = all(each.data_ptr() % WORD_BYTES == 0 for each in tensors.values())
+        laid = {name: code.layout(each, self.shape) for name, each in tensors.items()}
+        arrays = tuple(code.Array(name, _short(each.dtype), laid[name]) for name, each in tensors.items())
+        aligned = all(each.data_ptr() % code.WORD_BYTES == 0 for each in tensors.values())
         numbers, dtype = tuple(self._numbers), _short(self.dtype)
-        return KernelPlan(self.line, self.output, declared, arrays, numbers, dtype, count, aligned)
+        return code.KernelPlan(self.line, self.output, declared, arrays, numbers, dtype, count, aligned)
 
     def _by_torch(self) -> torch.Tensor:
-        import torch
-
         from brrr.kernels.elementwise.emulate import emulate
 
         with torch.no_grad():
@@ -102,10 +88,6 @@ class Elementwise:
             return result.expand(self.shape).contiguous().clone()
 
     def _launched(self) -> torch.Tensor:
-        import torch
-
-        from brrr.gpu.nvrtc import F32, PTR
-
         result = torch.empty(self.shape, dtype=self.dtype, device=self.device)
         if not self._plan.count:
             return result
@@ -113,7 +95,8 @@ class Elementwise:
         kind = ctypes.c_double if self.dtype == torch.float64 else F32
         numbers = [(float(value), kind) for value in self._numbers.values()]
         with torch.cuda.device(self.device):
-            self._function((min(self._plan.tiles, MOST_BLOCKS), 1, 1), (THREADS, 1, 1), *pointers, *numbers)
+            grid = min(self._plan.tiles, code.MOST_BLOCKS), 1, 1
+            self._function(grid, (code.THREADS, 1, 1), *pointers, *numbers)
         return result
 
 
@@ -184,8 +167,6 @@ def _common_device(tensors: Mapping[str, torch.Tensor]) -> torch.device:
 
 
 def _common_shape(tensors: Mapping[str, torch.Tensor]) -> torch.Size:
-    import torch
-
     try:
         return torch.Size(torch.broadcast_shapes(*(each.shape for each in tensors.values())))
     except RuntimeError:
@@ -195,40 +176,26 @@ def _common_shape(tensors: Mapping[str, torch.Tensor]) -> torch.Size:
 
 def _common_type(tensors: Mapping[str, torch.Tensor]) -> torch.dtype:
     """The type of the result: the one that all tensors' types promote to."""
-    import torch
-
     for name, each in tensors.items():
-        if _short(each.dtype) not in ITEMSIZE:
-            raise ArgumentError("elementwise", name, each.dtype, f"one of {', '.join(ITEMSIZE)}", "Use .float().")
-    common, *others = (each.dtype for each in tensors.values())
-    for other in others:
-        common = torch.promote_types(common, other)
-    return common
+        if _short(each.dtype) not in code.STORED:
+            raise ArgumentError("elementwise", name, each.dtype, f"one of {', '.join(code.STORED)}", "Use .float().")
+    return reduce(torch.promote_types, (each.dtype for each in tensors.values()))
 
 
 @lru_cache(maxsize=256)
 def _compiled(text: str, line: str, device_index: int) -> Any:
     """The kernel, compiled by NVRTC and loaded into torch's context."""
-    import torch
-
-    from brrr.gpu.nvrtc import Kernel, check, missing
-
     if error := missing():
         raise UnavailableError(
             f"elementwise: NVRTC is not here ({error}), so lines of CUDA C++ cannot be compiled for the GPU; only they "
             "are missing. `pip install cuda-bindings` adds it; on CPU tensors the line is evaluated through torch"
         )
-    from cuda.bindings import driver
-
-    major, minor = torch.cuda.get_device_capability(device_index)
-    torch.zeros(1, device=f"cuda:{device_index}")  # makes torch's primary context current in this thread
-    module = check(driver.cuModuleLoadData(machine_code(text, line, f"sm_{major}{minor}")), "loading your line")
-    return Kernel(check(driver.cuModuleGetFunction(module, NAME.encode()), NAME), NAME)
+    module = check(driver.cuModuleLoadData(machine_code(text, line, make_current(device_index))), "loading your line")
+    return Kernel(check(driver.cuModuleGetFunction(module, code.NAME.encode()), code.NAME), code.NAME)
 
 
 def machine_code(text: str, line: str, arch: str) -> bytes:
     """The machine code of a generated kernel for `arch`; LineError that points at what does not compile."""
-    from brrr.gpu.nvrtc import compile_cubin
     from brrr.kernels.elementwise.emulate import FUNCTIONS
 
     try:
@@ -236,6 +203,3 @@ def machine_code(text: str, line: str, arch: str) -> bytes:
     except UnavailableError as refused:
         log = str(refused)
     raise from_log(line, log, (*FUNCTIONS, *used_names(line)))
-
-
-__all__ = ["Elementwise", "LineError", "elementwise"]

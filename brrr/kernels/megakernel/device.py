@@ -10,6 +10,7 @@ from itertools import chain
 from typing import Any
 
 from brrr.core.errors import UnavailableError
+from brrr.core.heavy import driver, torch
 from brrr.gpu import launching
 from brrr.gpu.nvrtc import check
 from brrr.gpu.nvrtc import function as function_of
@@ -28,9 +29,6 @@ USUAL = MegakernelPlan(128, 128, 8, 4, 4, 1, 1, 128, 8)
 @lru_cache(maxsize=16)
 def gpu_of(device_index: int) -> Gpu:
     """What a plan depends on, asked of the driver: with one block a multiprocessor, and with two."""
-    import torch
-    from cuda.bindings import driver
-
     if torch.cuda.get_device_capability(device_index) < (9, 0):
         return NO_CLUSTERS
     function = function_of(CLUSTER_SOURCE, CLUSTER_KERNEL, device_index, USUAL.defines())
@@ -65,8 +63,6 @@ def cluster_function(made: MegakernelPlan, device_index: int) -> Any:
 
 def grid_blocks(function: Any, device_index: int) -> int:
     """As many blocks as run at once, all that a barrier of the grid allows; UnavailableError where it allows none."""
-    import torch
-
     properties = torch.cuda.get_device_properties(device_index)
     count = launching.active_blocks(function, GRID_THREADS, 0) * int(properties.multi_processor_count)
     if not count:
@@ -75,8 +71,6 @@ def grid_blocks(function: Any, device_index: int) -> int:
 
 
 def current_device() -> int:
-    import torch
-
     if not torch.cuda.is_available():
         raise UnavailableError("megakernel: no GPU is here; a recorded measurement is shown instead")
     return int(torch.cuda.current_device())

@@ -10,29 +10,15 @@ networks too wide for that, `megakernel_grid.cu`: a cooperative launch with a ba
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
 
 from brrr.core.errors import ArgumentError, whole
-from brrr.gpu.launching import PreparedLaunch, raw_stream
+from brrr.core.heavy import torch
+from brrr.gpu.launching import PreparedLaunch, raw_stream, typed
 from brrr.gpu.nvrtc import function as function_of
 from brrr.kernels.checks import WORD, check_on_gpu, check_shape, check_tensors
-from brrr.kernels.megakernel.device import (
-    GRID_KERNEL,
-    GRID_SOURCE,
-    GRID_THREADS,
-    NO_CLUSTERS,
-    cluster_function,
-    current_device,
-    gpu_of,
-    grid_blocks,
-)
-from brrr.kernels.megakernel.device import plan as best_plan
+from brrr.kernels.megakernel import device as here
 from brrr.kernels.megakernel.plan import MegakernelPlan, NetworkShape
-
-if TYPE_CHECKING:
-    import torch
 
 MOST_BLOCKS = 2**31 - 1
 
@@ -53,21 +39,15 @@ class Megakernel:
     """
 
     def __init__(
-        self,
-        weights: Sequence[torch.Tensor],
-        biases: Sequence[torch.Tensor],
-        batch: int,
-        plan: MegakernelPlan | None = None,
-        clusters: bool = True,
-    ) -> None:
-        import torch
-
+        self, weights: Sequence[torch.Tensor], biases: Sequence[torch.Tensor], batch: int,
+        plan: MegakernelPlan | None = None, clusters: bool = True,
+    ) -> None:  # fmt: skip
         self.network = checked_network(weights, biases, batch)
         self.device = weights[0].device
-        if self.device.index != current_device():
+        if self.device.index != here.current_device():
             raise ArgumentError("Megakernel", "weights", str(self.device), "the current GPU", "See torch.cuda.device")
-        gpu = gpu_of(self.device.index) if clusters else NO_CLUSTERS
-        self.plan = plan if plan is not None else best_plan(self.network, gpu)
+        gpu = here.gpu_of(self.device.index) if clusters else here.NO_CLUSTERS
+        self.plan = plan if plan is not None else here.plan(self.network, gpu)
         self._kept: tuple[torch.Tensor, ...] = ()
         self._launch()  # what does not fit on the GPU is refused here
         self._packed = packed(weights, biases, self.plan)
@@ -75,8 +55,6 @@ class Megakernel:
 
     def __call__(self, x: torch.Tensor, out: torch.Tensor | None = None) -> torch.Tensor:
         """The result for `x`, of shape (batch, hidden), into `out` or a new tensor; it does not wait for it."""
-        import torch
-
         out = torch.empty_like(x) if out is None else out
         self.prepare(x, out)()
         return out
@@ -105,8 +83,8 @@ class Megakernel:
     def _cluster_launch(self) -> PreparedLaunch:
         made, network = self.plan, self.network
         assert made is not None
-        function = cluster_function(made, self.device.index)
-        values = (*pointers(4), ctypes.c_int32(network.batch), ctypes.c_int32(network.layers), *pointers(2))
+        function = here.cluster_function(made, self.device.index)
+        values = typed("PPPPiiPP", (0, 0, 0, 0, network.batch, network.layers, 0, 0))
         if made.wide:
             self._kept = self._kept or between_blocks(made, network, self.device)
             values[6].value, values[7].value = (each.data_ptr() for each in self._kept)
@@ -119,16 +97,14 @@ class Megakernel:
         )
 
     def _grid_launch(self) -> PreparedLaunch:
-        import torch
-
         network, index = self.network, self.device.index
-        function = function_of(GRID_SOURCE, GRID_KERNEL, index)
+        function = function_of(here.GRID_SOURCE, here.GRID_KERNEL, index)
         if not self._kept:
             between = torch.empty(2, network.batch, network.hidden, device=self.device)
             self._kept = between, torch.zeros(2, dtype=torch.int32, device=self.device)
-        values = (*pointers(6), *(ctypes.c_int32(n) for n in (network.batch, network.hidden, network.layers)))
+        values = typed("PPPPPPiii", (0, 0, 0, 0, 0, 0, network.batch, network.hidden, network.layers))
         values[4].value, values[5].value = (each.data_ptr() for each in self._kept)
-        grid, block = (grid_blocks(function, index), 1, 1), (GRID_THREADS, 1, 1)
+        grid, block = (here.grid_blocks(function, index), 1, 1), (here.GRID_THREADS, 1, 1)
         return PreparedLaunch(function, grid, block, values, cooperative=True)
 
 
@@ -136,16 +112,9 @@ def between_blocks(
     made: MegakernelPlan, network: NetworkShape, device: torch.device
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Where the blocks of a wide plan exchange results, and the counters, which a launch leaves at zero."""
-    import torch
-
     clusters = made.clusters(network.batch)
     results = torch.empty(clusters, 2, made.rows * made.width, device=device)
     return results, torch.zeros(clusters, network.layers, dtype=torch.int32, device=device)
-
-
-def pointers(count: int) -> tuple[Any, ...]:
-    """So many pointers, as arguments of a launch."""
-    return tuple(ctypes.c_void_p(0) for _ in range(count))
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -160,8 +129,6 @@ def packed(
     With a plan: weights as [layer][block][chunk][column][k], so that a chunk is one contiguous copy, biases as
     [layer][column], both with zeros from `hidden` to `width`. Without: stacked.
     """
-    import torch
-
     stacked, offsets = torch.stack([w.detach() for w in weights]), torch.stack([b.detach() for b in biases])
     if made is None:
         return stacked.contiguous(), offsets.contiguous()

@@ -213,16 +213,9 @@ def tile_shapes(rows: int) -> list[tuple[int, int, int]]:
 
 
 def make_plan(
-    hidden: int,
-    gpu: Gpu,
-    cluster: int,
-    rows: int,
-    tile_rows: int,
-    tile_quads: int,
-    k_warps: int = 1,
-    blocks: int = 1,
+    hidden: int, gpu: Gpu, cluster: int, rows: int, tile_rows: int, tile_quads: int, k_warps: int = 1, blocks: int = 1,
     wide: bool = False,
-) -> MegakernelPlan | None:
+) -> MegakernelPlan | None:  # fmt: skip
     """The plan with these numbers, with as large chunks and as large a ring as fit; None where that is no plan.
 
     >>> made = make_plan(100, H200, cluster=16, rows=4, tile_rows=2, tile_quads=1)

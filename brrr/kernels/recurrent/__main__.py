@@ -1,7 +1,6 @@
 """The persistent recurrent kernel by itself: `python -m brrr.kernels.recurrent`."""
 
 from collections.abc import Iterator
-from functools import partial
 
 import torch
 
@@ -9,12 +8,6 @@ from brrr.kernels.alone import CudaFile, Example, alone
 from brrr.kernels.recurrent.layer import PersistentRNN
 from brrr.kernels.recurrent.plan import H200, plan
 from brrr.kernels.recurrent.running import SOURCE
-
-
-def first(layer: PersistentRNN, x: torch.Tensor) -> torch.Tensor:
-    """The results of all steps, without the last state."""
-    y: torch.Tensor = layer(x)[0]
-    return y
 
 
 def examples(device: str) -> Iterator[Example]:
@@ -28,7 +21,7 @@ def examples(device: str) -> Iterator[Example]:
             flop = 2.0 * 256 * 4 * gates * 1024 * (512 + 1024)
             nbytes = float(sum(each.nbytes for each in (*module.parameters(), x)) + 256 * 4 * 1024 * 4)
             name, result = f"{kind.__name__}, 512 to 1024", expected(x.double())[0]
-            yield Example(name, flop, nbytes, partial(first, run, x), result, 1e-4)
+            yield Example(name, flop, nbytes, lambda run=run, x=x: run(x)[0], result, 1e-4)  # type: ignore[misc]
 
 
 alone(examples, CudaFile(SOURCE, plan("rnn_tanh", 1024, 4, "float32", H200).defines()))

@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
@@ -16,10 +16,8 @@ from brrr.gpu.precision import float32_recurrence
 from brrr.kernels.recurrent.plan import BYTES, TYPES, RecurrentPlan
 from brrr.kernels.recurrent.running import chosen, event_ms, run_backward, run_forward
 
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    State = Tensor | tuple[Tensor, Tensor] | None
+Tensor = torch.Tensor
+State = Tensor | tuple[Tensor, Tensor] | None
 
 CALL = "PersistentRNN"
 HALF_FROM = (8, 0)

@@ -3,7 +3,6 @@
 >>> y, cells, last = run_forward(made, weight_hh, gates, None, None)    # doctest: +SKIP
 """
 
-import ctypes
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -13,11 +12,13 @@ from typing import Any
 import torch
 
 from brrr.core.errors import UnavailableError
-from brrr.gpu.launching import PreparedLaunch, active_blocks, allow_shared, fastest, raw_stream
+from brrr.gpu.launching import PreparedLaunch, active_blocks, allow_shared, fastest, raw_stream, typed
 from brrr.gpu.nvrtc import function as function_of
 from brrr.gpu.nvrtc import machine_code, make_current
 from brrr.kernels.recurrent.plan import Chip, RecurrentPlan, shortlist
 
+Tensor = torch.Tensor
+Given = Tensor | None
 SOURCE, KERNEL = "kernels/recurrent/recurrent.cu", "brrr_recurrent"
 POINTERS = 9
 WATCH = 1 << 22
@@ -81,14 +82,9 @@ def event_ms(run: Callable[[], object]) -> float:
 
 
 def run_forward(
-    made: RecurrentPlan,
-    weight: torch.Tensor,
-    gates: torch.Tensor,
-    state: torch.Tensor | None,
-    cell: torch.Tensor | None,
-    train: bool = False,
+    made: RecurrentPlan, weight: Tensor, gates: Tensor, state: Given, cell: Given, train: bool = False,
     debug: bool = False,
-) -> tuple[torch.Tensor, torch.Tensor | None, torch.Tensor | None]:
+) -> tuple[Tensor, Given, Given]:  # fmt: skip
     """A layer's results (steps, batch, hidden), an LSTM's cells after each step (with train) and its last cells.
 
     weight: (gates * hidden, hidden); gates: (steps, batch, gates * hidden), the input's products with the biases, which
@@ -104,15 +100,9 @@ def run_forward(
 
 
 def run_backward(
-    made: RecurrentPlan,
-    weight_transposed: torch.Tensor,
-    grads: torch.Tensor,
-    saved: torch.Tensor,
-    cells: torch.Tensor | None,
-    cell: torch.Tensor | None,
-    cell_grad: torch.Tensor | None,
-    debug: bool = False,
-) -> tuple[torch.Tensor, torch.Tensor | None]:
+    made: RecurrentPlan, weight_transposed: Tensor, grads: Tensor, saved: Tensor, cells: Given, cell: Given,
+    cell_grad: Given, debug: bool = False,
+) -> tuple[Tensor, Given]:  # fmt: skip
     """The gradients in front of the activations (steps, batch, gates * hidden), and of the first cells.
 
     weight_transposed: (hidden, gates * hidden); grads: of the results, (steps, batch, hidden); saved: the results, or
@@ -126,16 +116,14 @@ def run_backward(
     return found, first
 
 
-def empty(like: torch.Tensor, shape: tuple[int, ...]) -> torch.Tensor:
+def empty(like: Tensor, shape: tuple[int, ...]) -> Tensor:
     """A tensor full of the pattern that no result has, all bits set: what the kernel polls for."""
     made = torch.empty(shape, dtype=like.dtype, device=like.device)
     made.view(torch.int32).fill_(-1)
     return made
 
 
-def launch(
-    made: RecurrentPlan, train: bool, debug: bool, tensors: tuple[torch.Tensor | None, ...], steps: int, batch: int
-) -> None:
+def launch(made: RecurrentPlan, train: bool, debug: bool, tensors: tuple[Given, ...], steps: int, batch: int) -> None:
     """One launch; in a debug build it is waited for, and UnavailableError says where a block gave up."""
     given = tensors[0]
     assert given is not None
@@ -155,8 +143,7 @@ def launch(
 @lru_cache(maxsize=256)
 def _prepared(made: RecurrentPlan, train: bool, watch: int, device_index: int) -> PreparedLaunch:
     function = compiled(made, train, watch, device_index)
-    values: list[Any] = [ctypes.c_void_p(0) for _ in range(POINTERS)]
-    values += [ctypes.c_int32(0), ctypes.c_int32(0), ctypes.c_void_p(0)]
+    values = typed("P" * POINTERS + "iiP", [0] * (POINTERS + 3))
     grid, block = (made.blocks, 1, 1), (made.threads, 1, 1)
     return PreparedLaunch(function, grid, block, values, made.shared_bytes, cooperative=True)
 
