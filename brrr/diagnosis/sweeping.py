@@ -24,12 +24,12 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from brrr.core.callables import require_callable
 from brrr.core.cards import Card, Carded
-from brrr.core.errors import ArgumentError, UnavailableError, extras, is_out_of_memory
+from brrr.core.errors import ArgumentError, UnavailableError, extras, first_line, is_out_of_memory
 from brrr.core.files import json_text, read_json, write_atomically
 from brrr.core.measurement import Badge, Cache, Measurement, Value
 from brrr.diagnosis.assess import model_here
 from brrr.diagnosis.timed import Timed, timed
-from brrr.gpu.device import first_line, processor_for, this_device
+from brrr.gpu.device import processor_for, this_device
 
 if TYPE_CHECKING:
     from brrr.drawing.style import Picture
