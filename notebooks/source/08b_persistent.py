@@ -123,7 +123,7 @@ compare(w, "rnn", ["persistent"], at=at, batch=(1, 64))
 # cell='rnn_tanh', dtype='float32', hidden=1024, batch=n) for n in (8, 16, 24, 32, 64, 96, 128)]; [gains[n] / gains[8]
 # for n in (16, 24, 32, 64, 96, 128)] < 0.6 -->
 # <!-- so rnn: floor(cell='rnn_tanh', dtype='float32', hidden=1024, batch=64) / step('persistent', cell='rnn_tanh',
-# dtype='float32', hidden=1024, batch=64) is 0.47 to 0.53 -->
+# dtype='float32', hidden=1024, batch=64) is 0.45 to 0.55 -->
 #
 # *Groups* of blocks keep the state's part small: each group holds a copy of the weights and has some of the samples.
 

@@ -6,7 +6,7 @@ from torch import nn
 
 from brrr import diagnose
 
-pytestmark = pytest.mark.gpu
+pytestmark = [pytest.mark.gpu, pytest.mark.timing]  # its traces hold what other tests do beside it
 
 
 def block(width: int = 512) -> nn.Module:
