@@ -15,6 +15,7 @@ from brrr.timing.activity import ATTEMPTS, PROFILED, SETTLE_S, detaching_cupti, 
 from brrr.timing.cpu_queue import CpuQueue, Ticket
 from brrr.tracing.events import Event
 from brrr.tracing.kineto import CALL, LOOP, LoopTimes, settled, spans_of
+from brrr.tracing.lines import marker
 from brrr.tracing.spans import LAUNCH, PYTHON, Kind, Span
 from brrr.tracing.trace_file import Trace, read_trace
 
@@ -130,7 +131,7 @@ def _start(made: Any, call: str) -> None:
 
 def _marked_loop(fn: Callable[[], Any], wait: Callable[[], None], calls: int) -> float:
     """The loop, with a span around it and one around each call: those cost half a microsecond each."""
-    marked = _marker()
+    marked = marker()
     start = time.perf_counter_ns()
     with marked(LOOP):
         for _ in range(calls):
@@ -138,17 +139,6 @@ def _marked_loop(fn: Callable[[], Any], wait: Callable[[], None], calls: int) ->
                 fn()
         wait()
     return (time.perf_counter_ns() - start) * 1e-9
-
-
-def _marker() -> Callable[[str], Any]:
-    """torch's quick annotation where this version has it: the public one costs the host several microseconds."""
-    from torch.profiler import record_function
-
-    try:
-        from torch._C._profiler import _RecordFunctionFast
-    except ImportError:
-        return record_function
-    return _RecordFunctionFast
 
 
 # ---------------------------------------------------------------------------------------------------------------------
