@@ -140,11 +140,11 @@ def _loops(rows: Sequence[Row], own: Container[int]) -> list[list[Sequence[Row]]
 def _apart(loop: Sequence[Sequence[Row]]) -> bool:
     """Whether there is no doubt that no turn needs what another one makes.
 
-    Each takes other slices, a product works on one of them, and what could be another turn's result is one of the same
-    turn, that nothing has taken yet. The last call's result is there for what follows, but not for the next such call.
+    Each takes other slices, and what could be another turn's result is one of the same turn, that nothing has taken
+    yet. The last call's result is there for what follows, but not for the next such call.
     """
     taken = [frozenset(row.inputs for row in turn if isinstance(row, Event)) for turn in loop]
-    made, lacking, sliced = set[float](), set[float](), False
+    made, lacking = set[float](), set[float]()
     for turn in loop:
         there: list[tuple[float, bool, bool]] = [(_made(turn[-1]), False, True)]
         for row in turn:
@@ -158,12 +158,11 @@ def _apart(loop: Sequence[Sequence[Row]]) -> bool:
                     direct, waits = direct or chosen[1], waits or chosen[2]
                 else:
                     lacking.add(size)
-            sliced |= direct and multiplies(row.call.cost)
             made.add(_made(row))
             there.append((_made(row), direct and kind_of(row.call.operator.name) == "copy", waits))
         if waits:
             return False
-    return sliced and len({*taken}) == len(loop) and not lacking & made
+    return len({*taken}) == len(loop) and not lacking & made
 
 
 def _made(row: Row) -> float:

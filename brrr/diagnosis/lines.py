@@ -15,8 +15,8 @@ from brrr.diagnosis.calls import ENGINE, FORWARD, nested
 from brrr.tracing.events import Event
 from brrr.tracing.lines import LINE
 
-CONTEXT = 6
-"""So many operators one behind the other tell where a program is."""
+CONTEXTS = (6, 3)
+"""So many operators one behind the other tell where a program is, the longer row first."""
 LEAST = 0.1
 """Less than such a share of Python's time is waiting for nothing."""
 FETCHES = re.compile(rf"{LINE}.*(?:`for |\bnext\()")
@@ -48,13 +48,14 @@ def lines_of(events: Iterable[Event]) -> dict[int, str]:
         elif event.name.startswith(ENGINE):
             line = last = of_gradients.get(event.sequence, last)
         else:
-            recent, line = (*recent, event.name)[-CONTEXT:], _line(around)
+            recent, line = (*recent, event.name)[-CONTEXTS[0] :], _line(around)
+            rows = [recent[-size:] for size in CONTEXTS]
             if line:
-                places.setdefault(recent, len(learned))
+                places |= {row: len(learned) for row in rows if row not in places}
                 learned.append((event.name, line))
             elif learned:
                 if place >= len(learned) or learned[place][0] != event.name:
-                    place = places.get(recent, 0)
+                    place = next((places[row] for row in rows if row in places), 0)
                 line = learned[place][1] if learned[place][0] == event.name else ""
                 place += bool(line)
         if event.sequence >= 0 and not top.name.startswith(ENGINE):
@@ -89,7 +90,7 @@ def python_by_line(events: Sequence[Event], start_ns: float = -inf, end_ns: floa
         for added in (-length, length)[: 2 if event.sort == "annotation" else 1]:
             loads = any(each.name.startswith(LOADING) for each in spans)
             cause = LOADER if loads else WAITING if asked & {*map(id, spans)} else "Python"
-            if line := _line(spans):
+            if added and (line := _line(spans)):
                 found[cause][line] += int(added)
             spans.append(event)
     return found

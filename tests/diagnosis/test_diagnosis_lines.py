@@ -71,11 +71,13 @@ def events(*rows: tuple[str, int, int]) -> list[Event]:
 
 
 def test_what_is_told_once_is_recognised_by_its_order() -> None:
-    """Two lines of equal operators; the third step does one operator more, and goes on as before."""
-    calls = [(f"aten::{name}", 2 * at, 2 * at + 1) for at, name in enumerate("aabaabcaab")]
-    made = events(*((f"{LINE}{at}", 2 * at, 2 * at + 2) for at in range(3)), *calls)
+    """Two lines of equal operators behind some of set-up; the fourth begins otherwise,
+    and has no lines until three operators tell where it is.
+    """
+    calls = [(f"aten::{name}", 2 * at, 2 * at + 1) for at, name in enumerate("iaabaabaabcaab")]
+    made = events(*((f"{LINE}{line}", 2 * at, 2 * at + 2) for at, line in enumerate("i012012")), *calls)
     lines = lines_of(made)
-    assert [lines[id(each)] for each in made if each.sort == "operator"] == [*"012012", "", *"012"]
+    assert [lines[id(each)] for each in made if each.sort == "operator"] == [*"i012012012", "", "", "", "2"]
 
 
 @pytest.mark.parametrize(("inside", "cause"), [
