@@ -52,9 +52,7 @@ def looping(found: Evidence) -> Remedy | None:
             spared |= {id(each): max(spared.get(id(each), 0.0), 1 - left / number) for each in calls}
             why = why or f"{said}equal sizes, on one slice after another: {left / found.steps:.3g} would do."
         else:
-            doubt = (
-                "but one needs another" if key in found.flags else "and a trace does not tell that none needs another"
-            )
+            doubt = "but one needs another" if key in found.flags else "and no trace tells that none needs another"
             refuted = refuted or f"{said}equal sizes, {doubt}."
     host_s = _issuing_s(found, spared)
     gain = found.wall_s / (found.wall_s - host_s - min(_fixed_s(found, spared, picks), found.split.busy_s))
@@ -168,7 +166,7 @@ def _apart(loop: Sequence[Sequence[Row]]) -> bool:
 def _made(row: Row) -> float:
     """How many numbers a call makes; NaN where nobody knows."""
     cost = row.call.cost if isinstance(row, Assessed) else None
-    return cost.written_bytes / ITEMSIZE[cost.dtype] if cost is not None else math.nan
+    return cost.written_bytes / ITEMSIZE.get(cost.dtype, 4) if cost is not None else math.nan
 
 
 def _operands(row: Assessed) -> list[int]:

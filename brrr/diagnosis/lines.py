@@ -73,11 +73,13 @@ def python_by_line(events: Sequence[Event], start_ns: float = -inf, end_ns: floa
     Data are waited for where a loop, or `next`, asks an iterator that computes no model in it. Where no line is told
     between the two times, others count; and where more than one step's are, the first is left out, which loads modules.
     """
-    inside = [each for each in events if start_ns <= each.start_ns < end_ns]
-    told = [each.start_ns for each in inside if each.name.startswith(LINE)]
-    first = next((each.end_ns for each in inside if each.name.startswith(OPTIMISER)), inf)
-    start_ns, end_ns = (first if first < told[-1] else start_ns, end_ns) if told else (-inf, inf)
+    lines = [each for each in events if each.name.startswith(LINE)]
+    told = [each.start_ns for each in lines if start_ns <= each.start_ns < end_ns]
+    ends = [each.end_ns for each in events if each.name.startswith(OPTIMISER) and start_ns <= each.start_ns < end_ns]
+    start_ns, end_ns = (start_ns, end_ns) if told else (-inf, inf)
+    start_ns = ends[0] if told and ends[1:] and ends[0] < told[-1] else start_ns
     host = [each for each in events if each.sort in ("operator", "runtime") or each.name.startswith((LINE, *LOADING))]
+    host = host if lines else []
     asked = {id(each) for each in host if FETCHES.match(each.name) and each.end_ns - each.start_ns > AT_ONCE_NS}
     for event, around in nested(host):
         if event.name in FORWARD or event.name.startswith(ENGINE):
@@ -93,4 +95,4 @@ def python_by_line(events: Sequence[Event], start_ns: float = -inf, end_ns: floa
             if added and (line := _line(spans)):
                 found[cause][line] += int(added)
             spans.append(event)
-    return found
+    return {cause: +each for cause, each in found.items()}
