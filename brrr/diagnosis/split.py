@@ -13,7 +13,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from operator import sub
+from operator import ne
 from statistics import median
 
 from brrr.core.intervals import Interval, common, gaps, length, union, without
@@ -30,8 +30,8 @@ ON_ITS_WAY_NS = 100_000
 """A launch reaches a device that has nothing to do sooner."""
 STEP = "ProfilerStep#"
 """How torch names the steps that a program marks."""
-SAME = 0.02
-"""By such a share of its operators at most a step differs from the next."""
+UNLIKE = 0.1
+"""In such a share of the steps at most other operators stand in front of the optimiser than in the same one's last."""
 GAP = 0.1
 """What may lie between two steps, as a share of the first, for them to follow each other."""
 
@@ -105,8 +105,11 @@ def by_optimiser(trace: Trace) -> list[Event]:
     first = [0, *(bisect_left(starts, each.end_ns) for each in marks)]
     until = [bisect_left(starts, each.start_ns) for each in marks]
     counts = [two - one for one, two in zip(first, until, strict=False)][1:]
-    unlike = [sum(map(abs, map(sub, counts, counts[n:]))) for n in range(1, len(counts))]
-    turns = next((n for n, each in enumerate(unlike, 1) if each <= SAME * sum(counts)), 1)
+    tail = min(filter(None, counts), default=0)
+    before = [
+        [each.name for each in calls[at - tail : at]] * bool(size) for at, size in zip(until[1:], counts, strict=True)
+    ]
+    turns = next((n for n in range(1, len(before)) if sum(map(ne, before, before[n:])) <= UNLIKE * len(before)), 1)
     last = [-1, *range(turns - 1, len(marks), turns)]
     sizes = [until[two] - first[one + 1] for one, two in pairwise(last)]
     if len(sizes) < 2 or not calls:
