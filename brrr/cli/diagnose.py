@@ -37,6 +37,7 @@ from brrr.diagnosis.report import BEGIN
 from brrr.gpu import free_bytes, is_cpu, used_bytes
 from brrr.gpu.device import default_device_kind
 from brrr.timing.sampler import BUSY, cpu_seconds, crowded
+from brrr.tracing.lines import LineSpans
 from brrr.tracing.trace_file import TraceFileError
 
 GRACE_S = 10
@@ -142,7 +143,7 @@ def run_script(options: Any, arguments: Sequence[str], trace: Path) -> tuple[int
 
     Returns the exit status and how it ended, "" where that was its end: what it did until then is in the trace.
     """
-    import torch  # noqa: F401, the GPU that it has is asked for
+    from torch.optim.optimizer import register_optimizer_step_post_hook
 
     from brrr.gpu import gpu_here
     from brrr.tracing.recording import session
@@ -152,7 +153,10 @@ def run_script(options: Any, arguments: Sequence[str], trace: Path) -> tuple[int
     code, ended, limits, before = 0, "", [], threading.enumerate()  # type: int, str, list[str], list[threading.Thread]
     with session("diagnose", gpu_here() or "cpu", record_shapes=True) as made:
         try:
-            with _streams() as shown, _limited(options.seconds, options.memory, limits, shown), _as_main(argv, first):
+            with (
+                _streams() as shown, _limited(options.seconds, options.memory, limits, shown), _as_main(argv, first),
+                LineSpans() as lines, register_optimizer_step_post_hook(lines.stepped),
+            ):  # fmt: skip
                 try:
                     _run(options.path, options.m)
                 finally:  # as Python does

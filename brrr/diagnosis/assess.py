@@ -292,6 +292,11 @@ def by_module(calls: Iterable[Assessed], scale: float = 1.0) -> list[Line]:
     return _lines((each for each in calls if each.call.module), lambda each: each.call.module, scale)
 
 
+def by_line(calls: Iterable[Assessed], scale: float = 1.0) -> list[Line]:
+    """A line for each of the user's code, the longest time first; empty where the trace knows of none."""
+    return _lines((each for each in calls if each.call.line), lambda each: each.call.line, scale)
+
+
 def _named(call: OperatorRun) -> str:
     return f"{call.name} {call.cost.dtype}" if call.cost is not None else call.name
 

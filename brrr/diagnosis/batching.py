@@ -1,17 +1,23 @@
 """*batched*: one call in place of equal small ones, where it is known that none waits for another."""
 
 import math
-from collections import Counter
-from collections.abc import Iterable, Sequence
-from itertools import chain
+from bisect import bisect_left
+from collections.abc import Container, Iterable, Mapping, Sequence
+from contextlib import suppress
+from itertools import chain, groupby, pairwise
+from typing import Any
 
 from brrr.core.measurement import median
+from brrr.counting.cost import ITEMSIZE
 from brrr.diagnosis.assess import Assessed, multiplies
-from brrr.diagnosis.calls import nested
-from brrr.diagnosis.evidence import WORTH, Evidence, Remedy
+from brrr.diagnosis.calls import nested, phase
+from brrr.diagnosis.evidence import Evidence, Remedy
+from brrr.diagnosis.operator_cost import kind_of
 from brrr.tracing.events import Event, Inputs
 
 Turns = Sequence[Sequence[Assessed]]
+SOME = 1.01
+"""What gains less is not told beside equal calls of which one needs another."""
 PICKS = ("aten::select", "aten::slice", "aten::unbind")
 """Slices, of which a loop over what could be one call takes one in each turn."""
 
@@ -26,22 +32,32 @@ def alike(name: str, sizes: Iterable[Sequence[int]]) -> str:
 
 
 def looping(found: Evidence) -> Remedy | None:
-    """Equal calls could be one, where none needs the result of another."""
-    picks, host_s, device_s = [each for each in found.events if each.name in PICKS], 0.0, 0.0
-    why = refuted = ""
+    """Equal calls could be one, where none needs the result of another; with them goes what a loop does beside them."""
+    picks = [each for each in found.events if each.name in PICKS]
+    steps, spared, why, refuted = _forward(found), dict[int, float](), "", ""
     for key, turns in _equal(found):
-        name, at_once = key.partition(" ")[0].removeprefix("aten::"), _at_once(found, key, turns, picks)
-        said = f"{name} is called {{:.3g}} times a step with equal sizes, "
-        if at_once >= 2:
-            part = (at_once - 1) * found.steps / len(turns)
-            host_s += part * _issuing_s(found, turns)
-            device_s += part * _fixed_s(found, turns, picks)
-            why = why or f"{said.format(at_once)}on one slice after another."
-        elif at_once:
-            refuted = refuted or f"{said.format(len(turns) / found.steps)}but one needs another."
-    gain = found.wall_s / (found.wall_s - host_s - min(device_s, found.split.busy_s))
+        calls, number = [*chain(*turns)], float(len(turns))
+        left = number * (1 - found.flags[key]) if key in found.flags else number
+        if key not in found.flags:
+            if not picks or not multiplies(calls[0].call.cost):
+                continue
+            own = set(map(id, calls))
+            loops = [loop for step in steps for loop in _loops(step, own) if _apart(loop)]
+            calls = [each for loop in loops for each in chain(*loop) if isinstance(each, Assessed)]
+            lines = {each.call.line for each in calls} - {""}
+            calls += [each for each in found.calls if each.call.line in lines]
+            number, left = sum(1 + len(loop) for loop in loops) or number, len(loops) or number
+        said = f"{key.partition(' ')[0].removeprefix('aten::')} is called {number / found.steps:.3g} times a step with "
+        if left < number:
+            spared |= {id(each): max(spared.get(id(each), 0.0), 1 - left / number) for each in calls}
+            why = why or f"{said}equal sizes, on one slice after another: {left / found.steps:.3g} would do."
+        else:
+            doubt = "but one needs another" if key in found.flags else "and no trace tells that none needs another"
+            refuted = refuted or f"{said}equal sizes, {doubt}."
+    host_s = _issuing_s(found, spared)
+    gain = found.wall_s / (found.wall_s - host_s - min(_fixed_s(found, spared, picks), found.split.busy_s))
     made = Remedy("batched", gain, why) if why else None
-    return made if gain >= WORTH or not refuted else Remedy("batched", 1.0, refuted)
+    return made if gain > SOME or not refuted else Remedy("batched", 1.0, refuted)
 
 
 def _equal(found: Evidence) -> list[tuple[str, Turns]]:
@@ -55,36 +71,31 @@ def _equal(found: Evidence) -> list[tuple[str, Turns]]:
     return sorted(equal, key=lambda group: -len(group[1]))
 
 
-def _at_once(found: Evidence, key: str, turns: Turns, picks: Sequence[Event]) -> float:
-    """How many of a step's equal calls could be one: as followed live, else of products on slices; 0 if unknown."""
-    called, first = len(turns) / found.steps, turns[0][0]
-    if key in found.flags:
-        return called * found.flags[key]
-    return max(1.0, min(called, _independent(found, first, picks))) if picks and multiplies(first.call.cost) else 0.0
-
-
-def _issuing_s(found: Evidence, turns: Turns) -> float:
-    """Seconds in which the device waits for these calls to be issued, shared out by launches.
+def _issuing_s(found: Evidence, spared: Mapping[int, float]) -> float:
+    """Seconds in which the device waits for the calls that are spared, shared out by launches.
 
     A launch takes about as long as any other: 5.4 to 6.2 µs for a relu of 2^10 to 2^24 numbers, one or sixteen in a row
     (`host_cost` on an H200).
     """
-    mine, every = (sum(len(each.call.kernels) or 1 for each in calls) for calls in (chain(*turns), found.calls))
-    return mine / every * sum(found.split.idle_s.get(cause, 0.0) for cause in ("dispatcher", "launch", "Python"))
+    launches = {id(each): len(each.call.kernels) or 1 for each in found.calls}
+    part = sum(share * launches[each] for each, share in spared.items()) / max(1, sum(launches.values()))
+    return part * sum(found.split.idle_s.get(cause, 0.0) for cause in ("dispatcher", "launch", "Python"))
 
 
-def _fixed_s(found: Evidence, turns: Turns, picks: Sequence[Event]) -> float:
-    """Seconds of these calls that one call in their place takes once, not as often.
+def _fixed_s(found: Evidence, spared: Mapping[int, float], picks: Sequence[Event]) -> float:
+    """Seconds of the calls that are spared which those in their place do not take.
 
     On a GPU what kernels too small to fill it take beyond their bytes and FLOP: thirty-two products of 2048 x 64 x 2048
     in bfloat16 take 191 µs one by one, and 73 µs as one, their weights' bytes at 3.7 TB/s (`gemm_many` on an H200).
     On a CPU what dispatching takes: as long as slices, which do no work, under the same profiler.
     """
-    if found.gpu:
-        small = [each for each in chain(*turns) if each.limit == "under-filled"]
-        return sum(each.work_s - min(each.work_s, each.time.work_s if each.time else 0.0) for each in small)
     dispatch_s = median([each.end_ns - each.start_ns for each in picks] or [0]) / 1e9
-    return sum(min(each.work_s, dispatch_s) for each in chain(*turns))
+    total_s = 0.0
+    for each in found.calls:
+        work_s = each.time.work_s if each.time else 0.0
+        beyond_s = max(0.0, each.work_s - work_s) if each.limit == "under-filled" else 0.0
+        total_s += spared.get(id(each), 0.0) * (beyond_s if found.gpu else min(each.work_s, dispatch_s))
+    return total_s
 
 
 def _told_of(found: Evidence) -> dict[int, Event]:
@@ -98,33 +109,83 @@ def _told_of(found: Evidence) -> dict[int, Event]:
     return made
 
 
-def _independent(found: Evidence, first: Assessed, picks: Sequence[Event]) -> float:
-    """How many of a step's equal products do not wait for each other in a saved trace, of which there is no doubt.
+Row = Event | Assessed
+"""A slice that is taken, or a call."""
 
-    There each takes another slice of one tensor, its result cannot be what the next one takes, and between them nothing
-    else computes.
+
+def _forward(found: Evidence) -> list[list[Row]]:
+    """By step, the slices and the calls of the forward pass, in their order."""
+    host = [each for each in found.events if each.sort == "operator"]
+    rows: list[Row] = [each for each, around in nested(host) if each.name in PICKS[:2] and phase(around) == "forward"]
+    rows += [each for each in found.calls if each.call.phase == "forward"]
+    rows.sort(key=_start)
+    ends = [bisect_left(rows, _start(step[0]), key=_start) for step in found.by_step[1:]]
+    return [rows[one:two] for one, two in pairwise([0, *ends, len(rows)])]
+
+
+def _start(row: Row) -> int:
+    return row.start_ns if isinstance(row, Event) else row.call.operator.start_ns
+
+
+def _loops(rows: Sequence[Row], own: Container[int]) -> list[list[Sequence[Row]]]:
+    """Rows of turns, each of which ends with one of the equal calls, and does the same as the others before it."""
+    at = [place for place, row in enumerate(rows) if id(row) in own]
+    turns = [rows[one + 1 : two + 1] for one, two in pairwise(at)]
+    alike = groupby(turns, lambda turn: [row.name if isinstance(row, Event) else row.call.name for row in turn])
+    return [loop for _, group in alike if len(loop := list(group)) > 1]
+
+
+def _apart(loop: Sequence[Sequence[Row]]) -> bool:
+    """Whether there is no doubt that no turn needs what another one makes.
+
+    Each takes other slices, and what could be another turn's result is one of the same turn, that nothing has taken
+    yet. The last call's result is there for what follows, but not for the next such call.
     """
-    one = first.call
-    assert one.cost is not None and one.operator.inputs is not None
-    step = next(step for step in found.by_step if first in step)
-    mine = [(each.call.name, each.call.operator.inputs) == (one.name, one.operator.inputs) for each in step]
-    between = step[mine.index(True) : len(step) - mine[::-1].index(True)]
-    costs = [each.call.cost for each in between if each.call.operator.inputs != one.operator.inputs]
-    if any(cost is None or cost.kind != "copy" for cost in costs):
-        return 0.0
-    product = one.cost.matmuls[0]
-    left, right = product.batch * product.m * product.k, product.batch * product.k * product.n
-    made = product.batch * product.m * product.n
-    sliced = [operand for operand, other in ((left, right), (right, left)) if other != made]
-    slices = Counter(each.inputs for each in picks if any(_can_be(each.inputs, operand) for operand in sliced))
-    unplaced = [each for each in slices if each is None or not any(map(str, each.numbers))]
-    return sum(count if each in unplaced else min(count, found.steps) for each, count in slices.items()) / found.steps
+    taken = [frozenset(row.inputs for row in turn if isinstance(row, Event)) for turn in loop]
+    made, lacking = set[float](), set[float]()
+    for turn in loop:
+        there: list[tuple[float, bool, bool]] = [(_made(turn[-1]), False, True)]
+        for row in turn:
+            if isinstance(row, Event):
+                there.append((_taken(row.inputs), True, False))
+                continue
+            direct = waits = False
+            for size in _operands(row):
+                if fits := [each for each in there if each[0] == size]:
+                    there.remove(chosen := max(fits, key=lambda each: each[1]))
+                    direct, waits = direct or chosen[1], waits or chosen[2]
+                else:
+                    lacking.add(size)
+            made.add(_made(row))
+            there.append((_made(row), direct and kind_of(row.call.operator.name) == "copy", waits))
+        if waits:
+            return False
+    return len({*taken}) == len(loop) and not lacking & made
 
 
-def _can_be(pick: Inputs | None, numel: int) -> bool:
-    """Whether a slice of a tensor, less than all of it, can have so many elements; where no sizes are told, it can."""
-    if pick is None:
-        return True
-    size = next(iter(pick.sizes), ())
-    whole = math.prod(size)
-    return numel < whole and any(numel * length % whole == 0 for length in size)
+def _made(row: Row) -> float:
+    """How many numbers a call makes; NaN where nobody knows."""
+    cost = row.call.cost if isinstance(row, Assessed) else None
+    return cost.written_bytes / ITEMSIZE.get(cost.dtype, 4) if cost is not None else math.nan
+
+
+def _operands(row: Assessed) -> list[int]:
+    """The numbers of each tensor that a call reads, also in a list; a copy reads the last."""
+    inputs = row.call.operator.inputs
+    sizes: list[Any] = [size for size in inputs.sizes if size] if inputs is not None else []
+    every = [math.prod(one) for size in sizes for one in (size if isinstance(size[0], tuple) else (size,))]
+    return every[-1:] if kind_of(row.call.operator.name) == "copy" else every
+
+
+def _taken(pick: Inputs | None) -> float:
+    """How many numbers a slice has, by the dimension and the places that it takes; NaN where they are not told.
+
+    >>> _taken(Inputs(((8, 6),), (), (), ("", "1", "0", "9223372036854775807", "2")))
+    24.0
+    """
+    with suppress(AttributeError, TypeError, ValueError, IndexError, ZeroDivisionError):  # a trace may tell anything
+        dim, *places = (int(each) if each else None for each in pick.numbers[1:])  # type: ignore[union-attr]
+        length = pick.sizes[0][dim]  # type: ignore[union-attr]
+        taken = len(range(length)[slice(*places)]) if len(places) > 1 else 1
+        return float(math.prod(pick.sizes[0]) / length * taken)  # type: ignore[union-attr]
+    return math.nan

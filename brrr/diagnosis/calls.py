@@ -29,7 +29,8 @@ LAYOUT = " (layout)"
 class OperatorRun:
     """One call of an operator: its cost, None where nobody knows; what the device (or the CPU) did for it.
 
-    phase: "backward" of what autograd runs; "again" of a forward operator that it computes a second time.
+    phase: "backward" of what autograd runs; "again" of a forward operator that it computes a second time. line: of the
+    user's code.
     """
 
     operator: Event
@@ -38,6 +39,7 @@ class OperatorRun:
     work_ns: int = 0
     kernels: list[Event] = field(default_factory=list)
     phase: Phase = "forward"
+    line: str = ""
 
     @property
     def name(self) -> str:
@@ -70,7 +72,7 @@ def calls_of(trace: Trace, start_ns: int, end_ns: int, gpu: bool) -> list[Operat
         if event.sort == "runtime":
             owner = _owner(around)
             if owner is not None:
-                one = OperatorRun(*owner, phase=_phase(around))
+                one = OperatorRun(*owner, phase=phase(around))
                 by_launch[event.correlation] = made.setdefault(id(owner[0]), one)
     old = set(map(id, left_over(trace.events, start_ns)))
     for each in trace.events:
@@ -110,7 +112,7 @@ def _by_own_time(host: Sequence[Event]) -> list[OperatorRun]:
             outer.work_ns -= length
             if cost is not None and known is not None and _does_all_of(cost, known):
                 passing.add(id(outer.operator))
-        made[id(event)] = OperatorRun(event, cost, _module(around), length, phase=_phase(around))
+        made[id(event)] = OperatorRun(event, cost, _module(around), length, phase=phase(around))
     return [call for key, call in made.items() if key not in passing and call.work_ns > 0]
 
 
@@ -139,7 +141,7 @@ def _owner(around: Sequence[Event]) -> tuple[Event, OperatorCost | None, str] | 
     return (operators[0], None, _module(around)) if operators else None
 
 
-def _phase(around: Sequence[Event]) -> Phase:
+def phase(around: Sequence[Event]) -> Phase:
     """Of what stands around an event: autograd's engine, and forward operators in it, as checkpointing runs them."""
     names = [each.name for each in around]
     back = next((at for at, name in enumerate(names) if name.startswith(ENGINE)), None)

@@ -18,26 +18,15 @@ from brrr.core import units
 from brrr.core.callables import refuse_shared
 from brrr.core.errors import ArgumentError, extras
 from brrr.core.intervals import Interval, length
-from brrr.diagnosis.assess import (
-    DEFAULT,
-    Assessed,
-    Regime,
-    as_computed,
-    assess,
-    by_module,
-    by_operator,
-    model_for,
-    model_here,
-    name_here,
-    regime_of,
-    shares,
-)
+from brrr.diagnosis import assess as limits
+from brrr.diagnosis.assess import Assessed
 from brrr.diagnosis.calls import calls_of
 from brrr.diagnosis.evidence import LEAST, Evidence, Remedy
 from brrr.diagnosis.interruptions import Interruption, breaking
+from brrr.diagnosis.lines import lines_of
 from brrr.diagnosis.remedies import remedies
 from brrr.diagnosis.report import Diagnosis
-from brrr.diagnosis.split import Split, exchanged, split, window
+from brrr.diagnosis.split import STEP, Split, exchanged, split, window
 from brrr.diagnosis.step_timeline import timeline_of
 from brrr.gpu import CUDA, is_cuda, is_gpu
 from brrr.gpu.datasheet import find_hardware, normal
@@ -55,6 +44,7 @@ if TYPE_CHECKING:
 
 NO_SHAPES = "the trace tells no sizes of inputs: record it with profile(record_shapes=True), and FLOP and bytes count"
 UNMARKED = "it counts as one step: call step() of the profiler in the loop, and each step is marked"
+COUNTED = "no step is marked: each ends where the optimiser's does"
 NAMELESS = Board("")
 MEMORY = (0.9, 1.03)
 """What a driver may report of a datasheet's memory: some of it is the driver's own, or holds checksums."""
@@ -125,13 +115,13 @@ def diagnose(
     step = live.step_of(fn, args, kwargs, backward)
     where = processor_for("diagnose", device) if device else live.device_of(step, (fn, args, kwargs))
     run = live.run(step, (fn, args, kwargs), where, budget_s)
-    model = model_for(peaks) if peaks is not None else model_here(where)
+    model = limits.model_for(peaks) if peaks is not None else limits.model_here(where)
     found = of_run(run, model, is_gpu(where))
     if is_gpu(where) and not is_cuda(where):
         found = replace(found, remedies=tuple(each for each in found.remedies if each.name not in OF_CUDA))
     if not any(each.sort == "operator" for each in run.trace.events):
         raise ArgumentError("diagnose", "fn", fn, "a function that calls torch: no operator ran in it")
-    name, today = name_here(where), date.today().isoformat()
+    name, today = limits.name_here(where), date.today().isoformat()
     stretch = (*window(run.trace, LOOP)[:2], run.steps)
     seen = timeline_of(run.trace, stretch, run.step_s, name, today, where)
     found = replace(found, device=name, date=today, timeline=seen)
@@ -199,7 +189,7 @@ def diagnose_trace(path: Path | str, device: Where = None) -> Diagnosis:
     unseen = not gpu and (trace.unread or any(map(launches, trace.events)))  # a device works, and its work is not here
     model, other = _known(board) if device is None and gpu else (None, [])
     if device is not None and not unseen:
-        model = model_for(device)
+        model = limits.model_for(device)
     if model is not None and model.is_gpu != gpu:
         raise ArgumentError("diagnose_trace", "device", device, f"a {'GPU' if gpu else 'CPU'}, as the trace is of one")
     start, end, steps = window(trace)
@@ -207,7 +197,9 @@ def diagnose_trace(path: Path | str, device: Where = None) -> Diagnosis:
         raise TraceFileError(f"{path}: all that it holds took no time")
     traced = split(trace, start, end)
     found = _diagnosed(trace, (start, end), steps, traced, traced, model, gpu, {})
-    said = [*other, PROFILED, *_queued(traced), *several, *([UNMARKED] if steps == 1 else [])]
+    marked = any(each.name.startswith(STEP) for each in trace.events)
+    counted = [COUNTED if steps > 1 else UNMARKED] * (steps == 1 or not marked)
+    said = [*other, PROFILED, *_queued(traced), *several, *counted]
     if model is None and not other:
         said.append(f"no figures of {name or 'its device'} are known here: try device={'h200' if gpu else 'cpu'!r}")
     if not any(each.inputs is not None for each in trace.events if each.sort == "operator"):
@@ -250,7 +242,7 @@ def _known(board: Board) -> tuple[DeviceModel | None, list[str]]:
 
     Such a board has other figures, unless it bears the very name that the known one's driver reports.
     """
-    model, known = model_for(board.name) if board.name else None, find_hardware(board.name)
+    model, known = limits.model_for(board.name) if board.name else None, find_hardware(board.name)
     if model is None or known is None:
         return model, []
     memory, sms, differs = known.memory_bytes or 0, known.sm_count or 0, []
@@ -288,7 +280,7 @@ def without_profiler(found: Split, wall_s: float, host_s: float, gpu: bool = Tru
     return Split(
         wall_s, found.busy_s * work, found.transfer_s * work,
         {cause: seconds * rest for cause, seconds in found.idle_s.items()},
-        {cause: seconds * host for cause, seconds in found.host_s.items()}, found.waited_s * work,
+        {cause: seconds * host for cause, seconds in found.host_s.items()}, found.waited_s * work, found.lines,
     )  # fmt: skip
 
 
@@ -302,20 +294,23 @@ def without_dispatching(found: Split, work_s: float, traced_s: float) -> Split:
 
 def _diagnosed(
     trace: Trace, stretch: tuple[int, int], steps: int, traced: Split, whole: Split, model: DeviceModel | None,
-    gpu: bool, flags: Mapping[str, float], layers: Container[str] = DEFAULT,
+    gpu: bool, flags: Mapping[str, float], layers: Container[str] = limits.DEFAULT,
     interruptions: Sequence[Interruption] | None = None,
 ) -> Diagnosis:  # fmt: skip
     """The analysis that a live run and a saved trace share; `whole` is the split `traced` without the profiler.
 
     interruptions: of torch.compile, those of a live run that its trace does not show; None for a saved trace.
     """
-    calls = assess(as_computed(calls_of(trace, *stretch, gpu), model, layers), model)
+    made, lines = calls_of(trace, *stretch, gpu), lines_of(trace.events)
+    for call in made:
+        call.line = lines.get(id(call.operator), "")
+    calls = limits.assess(limits.as_computed(made, model, layers), model)
     taken_s = sum(each.work_s for each in calls)
     whole = whole if gpu else without_dispatching(whole, taken_s, traced.busy_s)
-    parts = shares(whole, calls)
+    parts = limits.shares(whole, calls)
     longer = not gpu or "waited" in flags  # a CPU's operators under the profiler, those that are waited for
     scale = whole.busy_s / taken_s if longer and taken_s else 1.0
-    regime: Regime = "unknown" if trace.problems else regime_of(parts, steps, model)
+    regime: limits.Regime = "unknown" if trace.problems else limits.regime_of(parts, steps, model)
     evidence = Evidence(trace, *stretch, steps, traced, whole, parts, calls, model, gpu, flags)
     talks_s, exposed_s = exchanged(trace.events, *stretch)
     exposed = units.percent(exposed_s / talks_s) if talks_s else ""
@@ -324,7 +319,8 @@ def _diagnosed(
     broken = () if interruptions is None else (*breaking(evidence), *interruptions)
     return Diagnosis(
         device="", source="", steps=steps, step_s=whole.wall_s / steps, regime=regime,
-        shares=parts, operators=tuple(by_operator(calls, scale)), modules=tuple(by_module(calls, scale)),
+        shares=parts, operators=tuple(limits.by_operator(calls, scale)), modules=tuple(limits.by_module(calls, scale)),
+        lines=tuple(limits.by_line(calls, scale)), python=whole.lines,
         remedies=tuple(helps), dropped=tuple(dropped), interruptions=broken,
         peaks=(model.peaks or find_hardware(model.device)) if model is not None else None,
         peak_share=_peak_share(calls, whole.wall_s, model), peak=_peak(calls, model),

@@ -12,7 +12,7 @@ from brrr.core.intervals import common, union
 from brrr.counting.cost import OperatorCost
 from brrr.diagnosis.assess import Assessed, Shares, time_of
 from brrr.diagnosis.calls import nested
-from brrr.diagnosis.split import Split
+from brrr.diagnosis.split import STEP, Split
 from brrr.roofline.device_model import DeviceModel
 from brrr.tracing.events import Event, waits
 from brrr.tracing.trace_file import Trace, launches
@@ -40,7 +40,7 @@ class Evidence:
     """What a diagnosis knows: the trace's stretch, its split, the calls, the device's figures, and flags that were set.
 
     steps: how often the program's step is in the stretch. traced: the split under the profiler. flags, of a live run:
-    by `alike`, how many of a step's equal products do not wait for each other; "span_s", what the device takes for a
+    by `alike`, the share of a step's equal calls that others could do with them; "span_s", what the device takes for a
     step that is issued before; "launch blocking"; "asleep_s", seconds in which the host did nothing; "recompiled", the
     share of it that was spent on compiling; "mended_s", seconds of a step without that, or without anomaly detection.
     """
@@ -117,7 +117,7 @@ class Evidence:
         """Where the host waits for the device: the operator around it, else the call; copies to it do not count."""
         fed = union(each.interval for each in self.feeding)
         last = max((each.start_ns for each in self.trace.events if launches(each)), default=0)
-        marks = [each.end_ns for each in self.trace.events if each.name.startswith("ProfilerStep#")]
+        marks = [each.end_ns for each in self.trace.events if each.name.startswith(STEP)]
         closing = max([last, *marks])  # behind it the profiler waits, before it stops: no step does
         out = {each.correlation for each in self.events if each.sort == "copy out"}
         return [

@@ -11,6 +11,7 @@ from brrr.core.intervals import common, union
 from brrr.diagnosis.assess import Assessed, as_graph_s, multiplies
 from brrr.diagnosis.calls import ENGINE
 from brrr.diagnosis.evidence import WORTH, Evidence, Remedy
+from brrr.diagnosis.lines import OPTIMISER, WAITING
 from brrr.roofline.terms import pinned_rate
 from brrr.tracing.events import Event
 from brrr.tracing.kineto import outermost
@@ -32,7 +33,6 @@ BY_TENSOR = frozenset(map("aten::{}".format, _ON_EACH.split()))
 """What an optimiser calls on each parameter, also in place."""
 LONGER = 10.0
 """So many times the usual time from one call to the next is not the calls' own."""
-OPTIMISER = "Optimizer.step"
 CAPTURABLE = ("Adadelta", "Adam", "AdamW", "Adamax", "ASGD", "NAdam", "RAdam", "RMSprop", "Rprop")
 """Optimisers of torch's that a CUDA Graph holds only where they were made with `capturable=True`."""
 GAP_S = 0.5e-6
@@ -73,7 +73,7 @@ def batch(found: Evidence, mended: float = 1.0, batched: float = 1.0) -> Remedy 
     one call in place of a loop, whose turns grow in number.
     """
     unfilled_s = found.shares.work_s.get("under-filled", 0.0) if found.gpu else 0.0
-    loading_s = found.split.idle_s.get("data loading", 0.0) + found.flags.get("asleep_s", 0.0)
+    loading_s = found.split.idle_s.get(WAITING, 0.0) + found.flags.get("asleep_s", 0.0)
     fixed_s = found.wall_s / batched - found.device_s + unfilled_s - loading_s - sum(_making_s(found))
     if not found.split.busy_s or fixed_s < 0.3 * found.wall_s or all(each.call.cost is None for each in found.calls):
         return None  # a replayed CUDA Graph shows no operators, and its sizes are fixed
@@ -99,7 +99,7 @@ def waiting(found: Evidence) -> Remedy | None:
 
 def loading(found: Evidence) -> Remedy | None:
     """The next batch is made while this one is computed; what the device does meanwhile is no loss."""
-    loaded_s, asleep_s = found.split.idle_s.get("data loading", 0.0), found.flags.get("asleep_s", 0.0)
+    loaded_s, asleep_s = found.split.idle_s.get(WAITING, 0.0), found.flags.get("asleep_s", 0.0)
     idle_s = min(max(loaded_s, asleep_s), found.wall_s - found.device_s)
     if idle_s <= 0:
         return None
@@ -227,7 +227,7 @@ def _making_s(found: Evidence) -> tuple[float, float]:
 
 def keeping(found: Evidence) -> Remedy | None:
     """Without the copies, and without what the host does for them; in the time before them it makes what it copies."""
-    loads = found.split.host_s.get("data loading") or "asleep_s" in found.flags
+    loads = found.split.host_s.get(WAITING) or "asleep_s" in found.flags
     if not loads and (listed_s := _making_s(found)[0]) > (1 - 1 / WORTH) * found.wall_s:
         share = units.percent(listed_s / found.wall_s)
         why = f"In {share} of the time the host makes tensors of Python's numbers, one by one: keep one that does not"

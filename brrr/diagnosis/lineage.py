@@ -1,8 +1,10 @@
 """Which of a step's equal calls could be one: those on slices of one memory of which none needs the result of another.
 
 >>> x = torch.ones(4, 2, 2)
->>> at_once(lambda: [each @ each for each in x]), at_once(lambda: x[0] @ x[1] @ x[2])
-({'aten::mm ((2, 2), (2, 2))': 1.0}, {'aten::mm ((2, 2), (2, 2))': 0.5})
+>>> [*at_once(lambda: [one @ one for one in torch.stack([each @ each for each in x])]).values()]  # two loops of four
+[0.75, 0.0]
+>>> at_once(lambda: x[0] @ x[1] @ x[2])
+{'aten::mm ((2, 2), (2, 2))': 0.0}
 """
 
 from collections import Counter
@@ -24,13 +26,18 @@ LARGEST = 1 << 24
 
 
 def at_once(step: Callable[[], Any]) -> dict[str, float]:
-    """A step's calls by `alike`, each with the share of them that could be one: products, and what works on slices."""
+    """A step's calls by `alike`, each with the share of them that others could do with them.
+
+    Of those on slices of one memory that are equally deep one could do all; and so could one of equally deep products.
+    """
     with _Lineage() as found:
         step()
-    made: dict[str, float] = {}
-    for (name, _, _), count in found.equal.items():
-        made[name] = max(made.get(name, 0.0), count / found.calls[name])
-    return made
+    spared: Counter[str] = Counter()
+    for (name, _, _), places in found.sliced.items():
+        spared[name] += len(places) - 1
+    for (name, _), count in found.products.items():
+        spared[name] = max(spared[name], count - 1)
+    return {name: count / found.calls[name] for name, count in spared.items()}
 
 
 class _Lineage(TorchDispatchMode):
@@ -44,7 +51,8 @@ class _Lineage(TorchDispatchMode):
         self.depths: dict[StorageWeakRef, int | torch.Tensor] = {}
         self.roots: dict[StorageWeakRef, StorageWeakRef | None] = {}
         self.calls: Counter[str] = Counter()
-        self.equal: Counter[tuple[str, int, StorageWeakRef | None]] = Counter()
+        self.sliced: dict[tuple[str, int, StorageWeakRef], set[tuple[StorageWeakRef, int]]] = {}
+        self.products: Counter[tuple[str, int]] = Counter()
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         made = func(*args, **kwargs or {})
@@ -52,10 +60,13 @@ class _Lineage(TorchDispatchMode):
             return made
         taken, name = list(_tensors((args, kwargs))), func.name().partition(".")[0]
         depth = max(map(self._depth, taken), default=0) + (name not in SUMS)
-        root = next(filter(None, map(self._root, taken)), None)
+        place = next(filter(self._root, taken), None)
+        root = None if place is None else self._root(place)
         self.calls[key := alike(name, [each.shape for each in taken])] += 1
-        if root is not None or func.overloadpacket in flop_registry:
-            self.equal[key, depth, root] += 1
+        if place is not None and root is not None:
+            self.sliced.setdefault((key, depth, root), set()).add((_memory(place), int(place.storage_offset())))
+        if func.overloadpacket in flop_registry:
+            self.products[key, depth] += 1
         for each in _tensors(made):
             self._write(each, depth)
             self.roots[_memory(each)] = root

@@ -9,7 +9,7 @@ import statistics
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -33,6 +33,7 @@ from brrr.timing import measure
 from brrr.timing.activity import sees
 from brrr.timing.elsewhere import refuse_elsewhere
 from brrr.tracing.kineto import LOOP
+from brrr.tracing.lines import LineSpans
 from brrr.tracing.recording import recorded, session
 from brrr.tracing.trace_file import Trace
 from brrr.tracing.tracer import TracedLoop
@@ -234,11 +235,12 @@ def _traced(step: Callable[[], Any], steps: int, device: str) -> tuple[Trace, fl
     from torch.profiler import record_function
 
     with session("diagnose", device, record_shapes=True) as made:
-        if steps > 1:  # the profiler's own first step is slow; of a long one that is little
-            step()
+        if steps > 1:  # the profiler's own first step is slow, and so is one that tells its lines
+            with LineSpans():
+                step()
             _wait(device)
         began = time.perf_counter()
-        with record_function(LOOP):
+        with record_function(LOOP), LineSpans() if steps == 1 else nullcontext():  # of a long one that is little
             for _ in range(steps):
                 step()
             _wait(device)

@@ -6,28 +6,18 @@ that what is saved on the one does not count where the other takes as long.
 
 from dataclasses import replace
 
+from brrr.diagnosis import host_remedies as host
 from brrr.diagnosis.batching import looping
 from brrr.diagnosis.device_remedies import channels, halving, in_one_setting, multiplying, padding, precision, strided
 from brrr.diagnosis.evidence import LEAST, WORTH, Evidence, Remedy
 from brrr.diagnosis.fewer_bits import fewer_bits
 from brrr.diagnosis.fusion import fusing
-from brrr.diagnosis.host_remedies import (
-    allocating,
-    batch,
-    compiling,
-    debugging,
-    graph,
-    keeping,
-    loading,
-    optimiser,
-    pinning,
-    waiting,
-)  # fmt: skip
 from brrr.diagnosis.persistent_kernel import persistent
 
-FIRST = (compiling, debugging)
-FAULTS = (loading, waiting, allocating, pinning, keeping, optimiser, looping, padding, strided, channels)
-GENERAL = (precision, in_one_setting, multiplying, fusing, halving, graph)
+FIRST = (host.compiling, host.debugging)
+OF_HOST = (host.loading, host.waiting, host.allocating, host.pinning, host.keeping, host.optimiser)
+FAULTS = (*OF_HOST, looping, padding, strided, channels)
+GENERAL = (precision, in_one_setting, multiplying, fusing, halving, host.graph)
 REWRITES = (persistent, fewer_bits)
 DEVICE = ("tensor cores", "tf32", "lower precision", "fewer bits", "strassen", "fusion", "rematerialisation")
 """What takes nothing from the host, so that a larger batch gains beside it."""
@@ -51,9 +41,9 @@ def remedies(found: Evidence) -> tuple[list[Remedy], list[Remedy]]:
         made = [_bounded(found, each) for look in looks if (each := look(found)) is not None]
         for each in sorted(made, key=lambda each: -each.gain):
             (named if each.gain >= (LEAST if each.name in ALWAYS else WORTH) else dropped).append(each)
-    host = [each.gain for each in named if each.name not in (*DEVICE, "batched")]
+    mended = [each.gain for each in named if each.name not in (*DEVICE, "batched")]
     turns = [each.gain for each in named if each.name == "batched"]
-    if (last := batch(found, max(host, default=1.0), max(turns, default=1.0))) is not None:
+    if (last := host.batch(found, max(mended, default=1.0), max(turns, default=1.0))) is not None:
         (named if last.gain >= WORTH else dropped).append(last)
     return named, dropped
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -15,6 +16,7 @@ from brrr.counting.cost import Cost
 from brrr.diagnosis.assess import Line, Regime, Shares
 from brrr.diagnosis.evidence import Remedy
 from brrr.diagnosis.interruptions import Interruption
+from brrr.diagnosis.lines import LEAST
 from brrr.roofline.prediction import GRAPH_GAIN, OnRoofline
 from brrr.timing.sampler import BUSY
 
@@ -24,8 +26,8 @@ if TYPE_CHECKING:
     from brrr.roofline.peaks import Peaks
     from brrr.tracing.timeline import Timeline
 
-SHOWN = 12
-"""Lines of a table."""
+SHOWN, LINES = 12, 3
+"""Lines of a table, lines of code that Python's time is told of."""
 LEAST_WORK, LEFT = 0.01, 0.0005
 """Shares of a step: less work than the first is next to nothing, a rest of less than the second is not told."""
 FAR = "a busy machine, threads that wait for each other (try torch.set_num_threads(1)), or operators slow by themselves"
@@ -87,8 +89,10 @@ class Diagnosis(Carded):
         What sets the time, for example "overhead" or "memory".
     shares : Shares
         Where the seconds of all the steps went.
-    operators, modules : tuple of Line
-        The operators and the modules, each with its time and the share of the roofline that it reaches.
+    operators, modules, lines : tuple of Line
+        The operators, the modules and the lines of code, each with its time and the share of the roofline it reaches.
+    python : mapping
+        The host's nanoseconds by line of code, of Python and of waiting for data, where the lines were followed.
     remedies : tuple of Remedy
         What would help, with predicted gains.
     dropped : tuple of Remedy
@@ -129,6 +133,8 @@ class Diagnosis(Carded):
     shares: Shares
     operators: tuple[Line, ...]
     modules: tuple[Line, ...] = ()
+    lines: tuple[Line, ...] = ()
+    python: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     remedies: tuple[Remedy, ...] = ()
     dropped: tuple[Remedy, ...] = ()
     tried: tuple[Tried, ...] = ()
@@ -162,6 +168,7 @@ class Diagnosis(Carded):
         helps = [f"- {each}" for each in (*self.remedies, *(f"tried: {each}" for each in self.tried))]
         more = [_parts(self), _table(self, "operator", self.operators, "(other operators, overhead)"),
                 _table(self, "module", self.modules, "(no module's forward pass)"),
+                _table(self, "line", self.lines, "(no line, overhead)"),
                 "\nWhat would help:" * bool(helps), *helps, _dropped(self), _share_of_peak(self),
                 *(f"note: {each}." for each in self.notes)]  # fmt: skip
         badge = f"{_badge(self)} · {self.steps} step{'s' * (self.steps != 1)} of {units.seconds(self.step_s)}"
@@ -239,7 +246,11 @@ def _parts(found: Diagnosis) -> list[tuple[str, ...]]:
     for name, seconds in found.parts.items():
         causes = found.shares.overhead_s.items() if name == "overhead" else ()
         rows.append((*_time(seconds, found), name))
-        rows += [(*_time(part / found.steps, found), f"  {cause}") for cause, part in causes]
+        for cause, part in causes:
+            lines = Counter(found.python.get(cause, {}))
+            shares = [(line, ns / lines.total()) for line, ns in lines.most_common(LINES) if ns > LEAST * lines.total()]
+            named = [(f"  {cause}", 1.0), *((f"    {line}", share) for line, share in shares)]
+            rows += [(*_time(share * part / found.steps, found), line) for line, share in named]
     return rows
 
 

@@ -9,19 +9,29 @@
 (6e-06, {'launch': 4e-06})
 """
 
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from itertools import pairwise
+from operator import ne
+from statistics import median
 
 from brrr.core.intervals import Interval, common, gaps, length, union, without
+from brrr.diagnosis.lines import LEAST, LOADER, LOADING, OPTIMISER, WAITING, python_by_line
 from brrr.tracing.events import LINKED, Event, waits
+from brrr.tracing.kineto import outermost
+from brrr.tracing.lines import LINE
 from brrr.tracing.trace_file import Trace, left_over
 
-CAUSES = ("data loading", "transfer", "synchronisation", "allocation", "launch", "dispatcher", "Python")
+CAUSES = (WAITING, "transfer", "synchronisation", "allocation", "launch", "dispatcher", "Python")
 """Why a device is idle, by what the host does meanwhile: the first of these that it does."""
-LOADING = ("enumerate(DataLoader)", "DataLoader")
 ALLOCATING = ("Malloc", "Free", "HostAlloc", "HostRegister", "MemPool", "MemGetInfo")
 ON_ITS_WAY_NS = 100_000
 """A launch reaches a device that has nothing to do sooner."""
+STEP = "ProfilerStep#"
+"""How torch names the steps that a program marks."""
+UNLIKE = 0.1
+"""In such a share of the steps at most other operators stand in front of the optimiser than in the same one's last."""
 GAP = 0.1
 """What may lie between two steps, as a share of the first, for them to follow each other."""
 
@@ -33,7 +43,8 @@ class Split:
     busy_s: kernels were running, and copies within the device; transfer_s: copies from or to the host, or another
     device, while no kernel ran; idle_s: nothing ran, by what the host did meanwhile; host_s: the host's time by the
     same causes, until it has issued everything. waited_s: launched work waited, for what was issued before the stretch
-    or nobody recorded: no host is to blame.
+    or nobody recorded: no host is to blame. lines: the host's nanoseconds outside of operators, as `python_by_line` has
+    them.
     """
 
     wall_s: float
@@ -42,6 +53,7 @@ class Split:
     idle_s: Mapping[str, float]
     host_s: Mapping[str, float]
     waited_s: float = 0.0
+    lines: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
 
     @property
     def device_s(self) -> float:
@@ -54,8 +66,9 @@ class Split:
         return sum(seconds for cause, seconds in self.host_s.items() if cause != "synchronisation")
 
 
-def window(trace: Trace, marked: str = "ProfilerStep#") -> tuple[int, int, int]:
-    """Start and end in nanoseconds, and the number of steps: those marked by the profiler, with what they issued.
+def window(trace: Trace, marked: str = STEP) -> tuple[int, int, int]:
+    """Start and end in nanoseconds, and the number of steps: those that are marked, else an optimiser's, with what they
+    issued.
 
     Of steps with gaps between them, in which a program does something else, the longest row without one.
 
@@ -63,19 +76,52 @@ def window(trace: Trace, marked: str = "ProfilerStep#") -> tuple[int, int, int]:
     does before and behind that, as loading, is no part of it. On a CPU it is all.
     """
     marks = [each for each in trace.events if each.sort == "annotation" and each.name.startswith(marked)]
-    steps = max(_rows(marks), key=len, default=[])
+    steps = max(_rows(marks or by_optimiser(trace)), key=len, default=[])
     work = {each.correlation: each.end_ns for each in trace.events if each.on_device and each.correlation}
     launches = [each for each in trace.events if each.sort == "runtime" and each.correlation in work]
     if steps:  # the host may be ahead: what it issued in the steps belongs to them
         start, end = min(each.start_ns for each in steps), max(each.end_ns for each in steps)
         issued = [work[each.correlation] for each in launches if start <= each.start_ns < end]
         return start, max([end, *issued]), len({each.name for each in steps})
-    inside = [each for each in trace.events if each.sort != "other"] or list(trace.events)
+    inside = [each for each in trace.events if each.sort != "other" and not each.name.startswith(LINE)]
+    inside = inside or list(trace.events)
     first, last = min(each.start_ns for each in launches or inside), max(each.start_ns for each in launches or inside)
     if not launches:
         last = max(each.end_ns for each in inside)
     around = [each for each in trace.events if each.sort == "operator" and each.start_ns <= first < each.end_ns]
     return min([first, *(each.start_ns for each in around)]), max([last, *work.values()]), 1
+
+
+def by_optimiser(trace: Trace) -> list[Event]:
+    """A step from the end of an optimiser's to the end of the next; where several take turns, to the last one's.
+
+    Before the first one, and wherever far more is done, as when a model is tested, a step begins where as many
+    operators are left as the others have.
+    """
+    marks = outermost(each for each in trace.events if each.name.startswith(OPTIMISER))
+    threads = {each.thread for each in marks}
+    calls = outermost(each for each in trace.events if each.sort == "operator" and each.thread in threads)
+    starts = [each.start_ns for each in calls]
+    first = [0, *(bisect_left(starts, each.end_ns) for each in marks)]
+    until = [bisect_left(starts, each.start_ns) for each in marks]
+    counts = [two - one for one, two in zip(first, until, strict=False)][1:]
+    tail = min(filter(None, counts), default=0)
+    before = [
+        [each.name for each in calls[at - tail : at]] * bool(size) for at, size in zip(until[1:], counts, strict=True)
+    ]
+    turns = next((n for n in range(1, len(before)) if sum(map(ne, before, before[n:])) <= UNLIKE * len(before)), 1)
+    last = [-1, *range(turns - 1, len(marks), turns)]
+    sizes = [until[two] - first[one + 1] for one, two in pairwise(last)]
+    if len(sizes) < 2 or not calls:
+        return []
+    leads = [starts[first[at + 1]] - marks[at].end_ns for at in last[1:-1]]
+    usual, lead_ns, steps = int(median(sizes[1:])), int(median(leads)), []
+    for (one, two), size in zip(pairwise(last), sizes, strict=True):
+        start = marks[one].end_ns if one >= 0 else 0
+        if one < 0 or size > 2 * usual:
+            start = max(start, starts[min(until[two] - min(size, usual), len(starts) - 1)] - lead_ns)
+        steps.append(Event(f"step {two}", "annotation", start, marks[two].end_ns))
+    return steps
 
 
 def _rows(steps: Iterable[Event]) -> list[list[Event]]:
@@ -114,11 +160,18 @@ def split(trace: Trace, start_ns: int, end_ns: int) -> Split:
     at_all = {cause: length(intervals) / 1e9 for cause, intervals in host.items()}
     until = min(end_ns, max((each.end_ns for each in events if not each.on_device), default=end_ns))
     at_all["Python"] = length(gaps((each for part in host.values() for each in part), start_ns, until)) / 1e9
+    lines = python_by_line(trace.events, start_ns, end_ns)
+    fetched, rest = lines[WAITING].total(), lines["Python"].total()
+    if fetched > LEAST * (fetched + rest):
+        for part in (idle, at_all):
+            moved = part["Python"] * fetched / (fetched + rest)
+            part |= {WAITING: part.get(WAITING, 0.0) + moved, "Python": part["Python"] - moved}
+    lines[WAITING] += lines.pop(LOADER)
     return Split(
         (end_ns - start_ns) / 1e9, length(working) / 1e9, length(alone) / 1e9,
         {cause: idle[cause] for cause in CAUSES if idle.get(cause)},
         {cause: at_all[cause] for cause in CAUSES if at_all.get(cause)},
-        length(without(waiting, union([*working, *copying]))) / 1e9,
+        length(without(waiting, union([*working, *copying]))) / 1e9, lines,
     )  # fmt: skip
 
 
@@ -156,7 +209,7 @@ def exchanged(events: Iterable[Event], start_ns: int, end_ns: int) -> tuple[floa
 def _by_cause(events: Sequence[Event], start_ns: int, end_ns: int) -> dict[str, list[Interval]]:
     """What the host did, each nanosecond under one cause: the first that holds."""
     tests: dict[str, Callable[[Event], bool]] = {
-        "data loading": lambda each: each.sort == "annotation" and each.name.startswith(LOADING),
+        WAITING: lambda each: each.sort == "annotation" and each.name.startswith(LOADING),
         "synchronisation": lambda each: each.sort == "runtime" and waits(each.name),
         "allocation": lambda each: each.sort == "runtime" and any(part in each.name for part in ALLOCATING),
         "launch": lambda each: each.sort == "runtime",

@@ -42,6 +42,7 @@ class Event:
     blocks: int = 0
     nbytes: int = 0
     inputs: Inputs | None = None
+    sequence: int = -1
 
     @property
     def interval(self) -> tuple[int, int]:

@@ -27,6 +27,7 @@ from brrr.core.files import open_regular
 from brrr.core.intervals import length, union
 from brrr.core.shown import printable
 from brrr.tracing.events import Event, Inputs, Sort, work_sort
+from brrr.tracing.lines import LINE, is_users
 
 CHUNK = 1 << 20
 LARGEST, HEADER = 1 << 23, 1 << 26
@@ -106,7 +107,7 @@ def read_trace(path: Path | str) -> Trace:
         if not found:
             raise TraceFileError(f"{path}: cannot be read: {error}") from error
         problems.append(f"the file is damaged behind {len(found)} events: {error}")
-    if not found:
+    if all(each.name.startswith(LINE) for each in found):
         raise TraceFileError(f"{path}: holds no events of torch's profiler; expected what export_chrome_trace() writes")
     found.sort(key=lambda each: (each.start_ns, -each.end_ns))
     read, found = len(found) + wrong, _possible(found)
@@ -132,7 +133,7 @@ def _possible(events: list[Event]) -> list[Event]:
     """
     starts = [each.start_ns for each in events] or [0]
     middle, most = starts[len(starts) // 2], starts[len(starts) * 19 // 20] - starts[len(starts) // 20]
-    waited = max((each.end_ns - each.start_ns for each in events if not each.on_device), default=0)
+    waited = max((each.end_ns - each.start_ns for each in events if each.sort in ("operator", "runtime")), default=0)
     day, longest = LONGEST_US * 1000, max(LONG_NS, TIMES * most, 2 * waited)
 
     def possible(each: Event) -> bool:
@@ -219,8 +220,10 @@ _HOST: Mapping[str, Sort] = {
 }  # fmt: skip
 _DEVICE = ("kernel", "memcpy", "memset", "mtia_ccp_events")
 """Categories, whole or behind their last underscore: each accelerator, and each version of torch, has its own."""
-_MARKS = ("ProfilerStep#", "Optimizer.", "enumerate(DataLoader)")
-"""How spans of torch's own begin, which are operators in traces of torch 1.8 to 1.12."""
+_MARKS = ("ProfilerStep#", "Optimizer.", "enumerate(DataLoader)", LINE)
+"""How spans of torch's own begin, which are operators in traces of torch 1.8 to 1.12; and the tracer's quick ones."""
+_FRAME = re.compile(r"(.+)\((\d+)\): (.+)")
+"""A function of Python's as the profiler names it: its file, its first line, its name."""
 _DRAWN = ("annotation", "sync", "event", "range")
 """What is drawn on a device, and is no work of it."""
 LINK = "External id"
@@ -229,15 +232,20 @@ _NUMBERS = ("device", "stream", "correlation", LINK, "bytes")
 
 
 def _event(raw: Mapping[str, Any], kept: dict[str, Inputs], unread: dict[str, None]) -> Event | None:
-    """What the analysis needs of an event; None for flows, metadata and Python's own functions.
+    """What the analysis needs of an event; None for flows, metadata and Python's functions, unless they are the user's.
 
     What is damaged ends in a KeyError, a TypeError, a ValueError and so on.
     """
     category, args = str(raw.get("cat", "")).lower(), raw.get("args") or {}
     last = category.rpartition("_")[2]
     sort, on_device = _HOST.get(category) or _HOST.get(last), category in _DEVICE or last in _DEVICE
-    if raw.get("ph") != "X" or category == "python_function":  # of which there are the most
+    if raw.get("ph") != "X":
         return None
+    if category == "python_function":  # of which there are the most
+        frame = _FRAME.fullmatch(raw["name"])
+        if frame is None or not is_users(frame[1]):
+            return None
+        raw, sort = {**raw, "name": f"{LINE}{frame[1]}:{frame[2]} {frame[3]}"}, "annotation"
     if sort in (None, "runtime") and not on_device and len(unread) < MOST_KINDS and _accelerated(category, args):
         unread[printable(category[:LONGEST_NAME]) or "without a category"] = None
     if not on_device and sort is None:
@@ -262,7 +270,8 @@ def _event(raw: Mapping[str, Any], kept: dict[str, Inputs], unread: dict[str, No
     if sort == "operator" and (name.startswith(_MARKS) or (category == "operator" and _is_span(name))):
         sort = "annotation"
     thread, correlation = _whole(raw.get("tid")), _number(args.get(LINK if sort == "operator" else "correlation", 0))
-    return Event(name, sort or "other", start, end, thread, correlation=correlation, inputs=_inputs(args, kept))
+    inputs, sequence = _inputs(args, kept), _number(args.get("Sequence number", -1))
+    return Event(name, sort or "other", start, end, thread, 0, 0, correlation, inputs=inputs, sequence=sequence)
 
 
 def _is_span(name: str) -> bool:

@@ -34,7 +34,7 @@ def drawn(draw: Random, count: int, *, gpu: bool = True) -> list[Event]:
 def cause(event: Event) -> str:
     """Of what the host does."""
     if event.sort == "annotation" and "DataLoader" in event.name:
-        return "data loading"
+        return "waiting for data"
     if event.sort == "runtime" and "Synchronize" in event.name:
         return "synchronisation"
     if event.sort == "runtime" and ("Malloc" in event.name or "Free" in event.name or "MemGet" in event.name):

@@ -12,7 +12,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from traces import LARGE, PRODUCT, Build, Maker, diagnosis, gains, plain, predicted_us, product, tiny
+from traces import LARGE, PRODUCT, Build, Maker, diagnosis, gains, pick, plain, predicted_us, product, tiny
 
 from brrr.cli import diagnose
 from brrr.cli.diagnose import main
@@ -115,9 +115,8 @@ def chained(made: Maker) -> None:
 
 def sliced(made: Maker) -> None:
     row, weights = plain(1, 512), plain(512, 512)
-    for _ in range(64):
-        made._add("cpu_op", "aten::select", made.now, 2.0)
-        made.host(2)
+    for at in range(64):
+        pick(made, [64, 512], at)
         made.work("aten::mm", row, weights, us=2.0, blocks=8)
 
 

@@ -131,6 +131,15 @@ def product(made: Maker) -> None:
     made.work("aten::mm", PRODUCT, PRODUCT, us=predicted_us("aten::mm", PRODUCT, PRODUCT))
 
 
+def pick(made: Maker, size: list[int], at: int, name: str = "aten::select") -> None:
+    """One of the first dimension, or sixteen of the last one."""
+    numbers = ["", "0", str(at)] if name == "aten::select" else ["", "-1", str(at), str(at + 16), "1"]
+    scalars = len(numbers) - 1
+    made._add("cpu_op", name, made.now, 2.0, **{"Input Dims": [size, *[[]] * scalars], "Concrete Inputs": numbers,
+              "Input Strides": [[1], *[[]] * scalars], "Input type": ["float", *["Scalar"] * scalars]})  # fmt: skip
+    made.host(2)
+
+
 def tiny(made: Maker) -> None:
     for _ in range(8):
         made.work("aten::relu", plain(64), us=1.5, blocks=1)
