@@ -531,6 +531,7 @@ def package() -> str:
     for name in (each for each in brrr.__all__ if not each.startswith("_")):
         said = (getattr(brrr, name).__doc__ or "").strip().partition("\n\n")[0]
         rows.append(f"| `brrr.{name}` | {' '.join(said.split()).replace('``', '`')} |")
+    rows.append("<!-- definition: the first lines of docstrings -->")
     return between("names", "\n".join(rows), (DOCS / "package.md").read_text(encoding="utf-8"))
 
 
