@@ -22,6 +22,7 @@ import torch
 from brrr.gpu.cublas_lt import capturing
 from brrr.strassen.accuracy import PLAIN
 from brrr.strassen.algebra.blocks import buffer_shape, products_shape
+from brrr.strassen.cost import rounded, workspace_bytes
 from brrr.strassen.execution import prepare_right, run_all, steps
 from brrr.strassen.gemm.block_products import product_step
 from brrr.strassen.implementations import Implementation
@@ -31,7 +32,6 @@ from brrr.strassen.passes.launch import Run
 from brrr.strassen.passes.sums import layer_step, post_add_step, pre_add_step
 from brrr.strassen.problem import Problem
 from brrr.strassen.product import product
-from brrr.strassen.workspace import rounded, workspace_bytes
 
 
 class ChainRun:
@@ -118,7 +118,7 @@ class ChainRun:
         if how.classical and how.inner in (PLAIN[operand_name(source)], "tf32"):
             return [partial(layer.into, source, target, tf32=how.inner == "tf32")]
         with self._arena.mark():
-            made = steps(how, source, right, target, self._arena)
+            made = steps(how, source, right, target, self._arena, whole=True)
         return [*made, partial(activate, target, layer.bias, layer.relu)]
 
     def _product(self, place: int) -> list[Run]:

@@ -15,8 +15,8 @@ from dataclasses import dataclass, field, replace
 import torch
 
 from brrr.core.errors import ArgumentError, DeviceMemoryError
+from brrr.strassen.cost import rounded
 from brrr.strassen.implementations import Implementation
-from brrr.strassen.workspace import rounded
 
 DTYPES = (torch.float64, torch.float32, torch.float16, torch.bfloat16)
 

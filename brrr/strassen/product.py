@@ -20,7 +20,6 @@ from brrr.gpu import free_bytes, is_gpu
 from brrr.gpu.precision import in_full_precision
 from brrr.strassen.accuracy import PLAIN
 from brrr.strassen.execution import run_all, steps
-from brrr.strassen.implementations import Implementation
 from brrr.strassen.kept import kept_steps
 from brrr.strassen.operands import Arena, Right, check_out, operand_name
 from brrr.strassen.planner import ProductPlan, plan_of
@@ -58,11 +57,9 @@ def exact(x: torch.Tensor) -> bool:
     return not torch._C._get_cublas_allow_tf32() if x.is_cuda else in_full_precision("mkldnn")
 
 
-def plan_for(a: torch.Tensor, right: Right, limits: Limits, *, within: bool = True) -> ProductPlan:
-    """The plan; `within` what is free. Asking a GPU for that takes the host longer than a short product."""
-    request, chosen = _planned(
-        plan_of, (a.shape[0], right.n, right.k), operand_name(a), right.implementation, a.device.type, limits
-    )
+def plan_for(a: torch.Tensor, n: int, limits: Limits, *, within: bool = True) -> ProductPlan:
+    """The plan of a product of n columns; `within` what is free, which takes a GPU long to tell."""
+    request, chosen = _planned(plan_of, (a.shape[0], n, a.shape[1]), a.dtype, a.device.type, limits)
     if not within or not is_gpu(a.device) or chosen.workspace_bytes <= RESERVED:
         return chosen
     free = max(0, free_bytes(a.device) - RESERVED)
@@ -73,13 +70,10 @@ def plan_for(a: torch.Tensor, right: Right, limits: Limits, *, within: bool = Tr
 
 @lru_cache(maxsize=MOST_KEPT, typed=True)
 def _planned(
-    planner: Callable[[Request, str], ProductPlan], sizes: Sizes, operand: str,
-    how: Implementation | None, kind: str,
-    limits: Limits,
-) -> tuple[Request, ProductPlan]:  # fmt: skip
-    """The request and its plan, whatever is free; `way`: for which the right operand is prepared."""
-    prepared = how is not None
-    made = Request(*sizes, operand, limits.way_of(how) if how is not None else limits, prepared, eager=True)
+    planner: Callable[[Request, str], ProductPlan], sizes: Sizes, dtype: torch.dtype, kind: str, limits: Limits
+) -> tuple[Request, ProductPlan]:
+    """The request and its plan, whatever is free."""
+    made = Request(*sizes, str(dtype), limits, eager=True)
     return made, planner(made, kind)
 
 
@@ -89,7 +83,7 @@ def product(a: torch.Tensor, right: Right, limits: Limits, out: torch.Tensor | N
         out = _empty(a, right.n)
     else:
         check_out("matmul", out, a, right.n, right.source)
-    chosen = plan_for(a, right, limits, within=False)
+    chosen = plan_for(a, right.n, limits, within=False)
     if chosen.implementation.kind.split and out.stride(-1) != 1:  # its kernel writes rows
         return out.copy_(product(a, right, limits))
     if chosen.implementation.level and a.stride(1) != 1 and limits.workspace_bytes is None:
@@ -98,12 +92,12 @@ def product(a: torch.Tensor, right: Right, limits: Limits, out: torch.Tensor | N
     try:
         _run(chosen, a, right, out)
     except DeviceMemoryError:
-        again = plan_for(a, right, limits)  # what needs no more than there is
+        again = plan_for(a, right.n, limits)  # what needs no more than there is
         if again.workspace_bytes >= chosen.workspace_bytes:
             raise
         _run(again, a, right, out)
     except UnavailableError as missing:
-        if limits.inners or right.implementation is not None:
+        if limits.inners:
             raise
         warnings.warn(f"matmul: {missing}; the library's product is taken instead", stacklevel=3)
         return product(a, right, replace(limits, inner=PLAIN[operand_name(a)]), out)

@@ -334,7 +334,7 @@ def test_few_rows_are_left_to_the_librarys_product(rows: int, hidden: int) -> No
     """Where the weights are most of the bytes, as measured: neither levels nor split products."""
     for limits in (Limits(1e-5, inner="sgemm"), Limits("fp32"), Limits()):
         (plan,) = planned([(hidden, hidden)], rows, "float32", "h200", limits)
-        assert plan.implementation.name == "sgemm" and plan.estimates and plan.why
+        assert plan.implementation.name == "sgemm" and plan.why
 
 
 def test_few_rows_where_something_else_was_asked_for() -> None:

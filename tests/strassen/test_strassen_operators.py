@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from brrr.core.errors import ArgumentError
-from brrr.strassen import explain, fuse, matmul, multiply, operators, prepare
+from brrr.strassen import explain, fuse, matmul, multiply, operators
 from brrr.strassen.multiply import operator
 from brrr.strassen.network import StrassenLinear
 from brrr.strassen.request import NOTHING, SHORT, Limits
@@ -71,13 +71,12 @@ def test_numbers_of_rows_that_change() -> None:
     assert counted.frame_count == 1
 
 
-def test_out_and_prepared_operands_are_compiled_too() -> None:
+def test_out_is_compiled_too() -> None:
     a, b, out = torch.randn(7, 5), torch.randn(5, 9), torch.empty(7, 9)
-    right = prepare(b, rows=7, **LEVELED)
-    into = torch.compile(lambda a, out: matmul(a, right, out=out), backend="aot_eager", fullgraph=True)
+    into = torch.compile(lambda a, out: matmul(a, b, **LEVELED, out=out), backend="aot_eager", fullgraph=True)
     assert into(a, out) is out and torch.allclose(out, a @ b, atol=1e-5)
     with pytest.raises(ArgumentError, match=r"out is 'torch.float32 \(7, 8\)"):  # outside a whole graph, torch's own is
-        torch.compile(lambda a, out: matmul(a, right, out=out), backend="aot_eager")(a, torch.empty(7, 8))
+        torch.compile(lambda a, out: matmul(a, b, out=out), backend="aot_eager")(a, torch.empty(7, 8))
 
 
 @pytest.mark.parametrize("options", [{"level": 9}, {"inner": "dgemm"}])
@@ -248,7 +247,6 @@ def test_what_is_not_alike_is_checked(monkeypatch: pytest.MonkeyPatch) -> None:
     assert not seen
     for call in (
         lambda: matmul(a, b, level=1), lambda: matmul(a, b, accuracy=1e-3), lambda: matmul(a, b, out=torch.empty(7, 9)),
-        lambda: matmul(a, prepare(b, rows=7)),
     ):  # fmt: skip
         seen.clear()
         call()
