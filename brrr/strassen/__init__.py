@@ -15,7 +15,7 @@
 | `odd_sizes.py` | sizes that blocks do not divide |
 | `algebra/` | the forms, and their sums in whole numbers |
 | `passes/` | sums of blocks before, between and after the products, each in one pass over memory |
-| `gemm/` | the products of blocks, by cuBLAS or torch |
+| `block_products.py` | the products of blocks, by cuBLAS or torch |
 | `split/` | products of several short terms |
 
 Importing this loads neither numpy nor torch.

@@ -22,14 +22,14 @@ import torch
 from brrr.gpu.cublas_lt import capturing
 from brrr.strassen.accuracy import PLAIN
 from brrr.strassen.algebra.blocks import buffer_shape, products_shape
+from brrr.strassen.block_products import product_step
 from brrr.strassen.cost import rounded, workspace_bytes
 from brrr.strassen.execution import prepare_right, run_all, steps
-from brrr.strassen.gemm.block_products import product_step
 from brrr.strassen.implementations import Implementation
 from brrr.strassen.layers import Chain, Limits, activate
 from brrr.strassen.operands import Arena, Right, operand_name
-from brrr.strassen.passes.launch import Run
-from brrr.strassen.passes.sums import layer_step, post_add_step, pre_add_step
+from brrr.strassen.passes.launch import Run, post_add_step, pre_add_step, prepared
+from brrr.strassen.passes.sums import assembled_work, layer_works
 from brrr.strassen.problem import Problem
 from brrr.strassen.product import product
 
@@ -127,13 +127,10 @@ class ChainRun:
         return [product_step(how.kind, left, right.factors[0], self._products[place], right_transposed=lying)]
 
     def _between(self, place: int) -> list[Run]:
-        layer, shape = self.chain[place], (self.rows, self.chain[place].n)
-        return [
-            layer_step(
-                self._products[place], self.implementations[place], shape, self._left[place + 1],
-                self.implementations[place + 1], bias=layer.bias, relu=layer.relu, keep=self._outputs[place],
-            )
-        ]  # fmt: skip
+        layer, how, shape = self.chain[place], self.implementations[place], (self.rows, self.chain[place].n)
+        given = self._products[place], how.form, how.level, shape, layer.bias, layer.relu, self._outputs[place]
+        works = layer_works(assembled_work(*given), self.implementations[place + 1], self._left[place + 1])
+        return [prepared(each) for each in works]
 
     def _buffers(self) -> tuple[list[torch.Tensor], list[torch.Tensor]]:
         """Each layer's left factors and products: all of them in the same two pieces of memory."""

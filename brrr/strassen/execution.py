@@ -20,14 +20,13 @@ from brrr.gpu import CUDA
 from brrr.gpu.cublas_lt import Keeping
 from brrr.gpu.precision import float32_products
 from brrr.strassen.algebra.blocks import buffer_shape, products_shape
+from brrr.strassen.block_products import matrix_step, product_step
 from brrr.strassen.cost import buffers_of, rounded, workspace_bytes
-from brrr.strassen.gemm.block_products import matrix_step, product_step
 from brrr.strassen.implementations import Implementation
 from brrr.strassen.odd_sizes import NOTHING, Copied, copied, core_of
 from brrr.strassen.operands import Arena, Right, check_operands, check_out, operand_name
-from brrr.strassen.passes.launch import Run
+from brrr.strassen.passes.launch import Run, post_add_step, pre_add_step
 from brrr.strassen.passes.launch import run_all as run_all
-from brrr.strassen.passes.sums import post_add_step, pre_add_step
 from brrr.strassen.problem import Problem, Sizes
 from brrr.strassen.split.split_steps import right_terms, split_steps
 
@@ -157,7 +156,7 @@ def _right_steps(
         return right_terms(how, right, arena)
     if how.level or padded:
         rows, columns = source.shape
-        factors = arena.take(buffer_shape(rows, columns, "right", how.level, right.transposed), dtype)
+        factors = arena.take(buffer_shape(rows, columns, "right", how.level), dtype)
         return [pre_add_step(source, "right", how, factors, transposed=right.transposed)], (factors,)
     if source.dtype == dtype:
         return [], ()

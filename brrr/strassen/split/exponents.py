@@ -7,7 +7,7 @@ import torch
 from brrr.strassen.algebra.forms import BilinearForm
 from brrr.strassen.algebra.reference import signs_of
 from brrr.strassen.passes.launch import Run, prepared, run_all
-from brrr.strassen.passes.memory_pass import chosen_form, factors_work
+from brrr.strassen.passes.sums import chosen_form, factors_work
 from brrr.strassen.split import operands_kernel as kernel
 from brrr.strassen.split.operands_kernel import Terms
 
@@ -20,8 +20,8 @@ def prepared_split_pre_add(
     Each row of a block has one exponent, by the largest number in the rows that it sums: see `split_exponents`. Rows of
     terms lie along k: a right operand is (n, k), as Linear's weights lie, and `transposed`.
     """
-    exponents = out.exponents[0]
-    work, known = factors_work(x, side, form, level, transposed, out.hi, out.lo, exponents), chosen_form(form)
+    exponents, known = out.exponents[0], chosen_form(form)
+    work = factors_work(x, side, form, out.hi, level=level, transposed=transposed, low=out.lo, exponents=exponents)
     find: Run = partial(split_exponents, x, work.side, known, level, exponents)
     if x.numel() and exponents.is_contiguous() and kernel.exponents_fit(x):  # in one launch
         find = kernel.prepared_exponents(x, exponents, 1 << level, _gain(known, work.side, level))

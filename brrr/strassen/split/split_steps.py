@@ -16,8 +16,7 @@ from brrr.core.errors import UnavailableError
 from brrr.strassen.algebra.blocks import buffer_shape, products_shape
 from brrr.strassen.implementations import Implementation
 from brrr.strassen.operands import Arena, Right
-from brrr.strassen.passes.launch import Run
-from brrr.strassen.passes.sums import post_add_step
+from brrr.strassen.passes.launch import Run, post_add_step
 from brrr.strassen.split.exponents import prepared_split_pre_add
 from brrr.strassen.split.guard import guard_step, noted
 from brrr.strassen.split.splitting import SplitSource, Terms, has_kernel, prepared_product, prepared_splits
@@ -87,7 +86,7 @@ def _terms(how: Implementation, x: torch.Tensor, side: str, arena: Arena) -> tup
     if transposed and x.stride(1) != 1 and k > 1:  # the sums are made along k, and would read columns number by number
         copy = arena.take((rows, k), x.dtype)
         before, x = [partial(copy.copy_, x)], copy
-    shape = buffer_shape(rows, k, side, how.level, transposed)
+    shape = buffer_shape(rows, k, side, how.level)
     both = arena.take((2, *shape), torch.float16)
     exponents = arena.take((shape[1],), torch.int32).expand(shape[:2])
     terms = Terms(both[0], both[1], exponents, shape[2])
