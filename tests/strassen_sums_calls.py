@@ -7,10 +7,11 @@ import torch
 
 from brrr.strassen import Implementation
 from brrr.strassen.algebra.blocks import buffer_shape
+from brrr.strassen.launcher import run_all
 from brrr.strassen.passes import launch
 from brrr.strassen.passes.sums import Work, assembled_work, factors_work, layer_works, run_in_torch
-from brrr.strassen.split.exponents import prepared_split_pre_add
 from brrr.strassen.split.operands_kernel import Terms
+from brrr.strassen.split.split_steps import split_pre_add as split_sums
 
 
 class SplitBuffers(NamedTuple):
@@ -31,7 +32,7 @@ def pre_add(
 ) -> torch.Tensor:
     """All products' factors of one operand."""
     out = x.new_empty(buffer_shape(x.shape[0], x.shape[1], side, level))
-    run(factors_work(x, side, form, out, level=level, transposed=transposed), kernels)
+    run(factors_work(x, "transposed" if transposed else side, form, out, level=level), kernels)
     return out
 
 
@@ -66,10 +67,10 @@ def step(
     return out
 
 
-def split_pre_add(x: torch.Tensor, side: str, form: str, level: int, *, transposed: bool = False) -> SplitBuffers:
+def split_pre_add(x: torch.Tensor, side: str, form: str, level: int) -> SplitBuffers:
     """The factors in two float16 terms."""
     out = split_buffers(x, side, level)
-    prepared_split_pre_add(x, side, form, level, transposed=transposed, out=Terms(*out, out.high.shape[2]))()
+    run_all(split_sums(x, side, Implementation("fp16x3", level, form), Terms(*out)))
     return out
 
 

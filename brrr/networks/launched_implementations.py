@@ -14,7 +14,8 @@ from brrr.networks.network import Weights
 from brrr.networks.network_time import gains, layer_way
 from brrr.networks.torch_implementations import Run, buffers, in_precision
 from brrr.strassen.chain_run import ChainRun
-from brrr.strassen.execution import prepare_right, run_all
+from brrr.strassen.execution import prepare_right
+from brrr.strassen.launcher import run_all
 from brrr.strassen.layers import Layer
 from brrr.strassen.operands import Right
 

@@ -11,7 +11,7 @@
 | `implementations.py`, `problem.py` | each implementation: a base GEMM and the levels around it; with sizes and type |
 | `request.py`, `planner.py` | what is asked; `plan(...)`: which implementation, and why |
 | `cost.py`, `accuracy.py` | memory, launches and time; error |
-| `execution.py`, `operands.py` | the steps of an implementation; operands |
+| `execution.py`, `launcher.py`, `operands.py` | the steps of an implementation; their launches; operands |
 | `odd_sizes.py` | sizes that blocks do not divide |
 | `algebra/` | the forms, and their sums in whole numbers |
 | `passes/` | sums of blocks before, between and after the products, each in one pass over memory |

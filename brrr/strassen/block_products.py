@@ -16,7 +16,7 @@ from torch import Tensor
 from brrr.core.errors import UnavailableError
 from brrr.gpu.precision import float32_products
 from brrr.strassen.implementations import Inner
-from brrr.strassen.passes.launch import Run
+from brrr.strassen.launcher import Run
 
 
 def product_step(inner: Inner, left: Tensor, right: Tensor, out: Tensor, *, right_transposed: bool) -> Run:

@@ -24,11 +24,12 @@ from brrr.strassen.accuracy import PLAIN
 from brrr.strassen.algebra.blocks import buffer_shape, products_shape
 from brrr.strassen.block_products import product_step
 from brrr.strassen.cost import rounded, workspace_bytes
-from brrr.strassen.execution import prepare_right, run_all, steps
+from brrr.strassen.execution import prepare_right, steps
 from brrr.strassen.implementations import Implementation
+from brrr.strassen.launcher import Run, run_all
 from brrr.strassen.layers import Chain, Limits, activate
 from brrr.strassen.operands import Arena, Right, operand_name
-from brrr.strassen.passes.launch import Run, post_add_step, pre_add_step, prepared
+from brrr.strassen.passes.launch import post_add_step, pre_add_step, prepared
 from brrr.strassen.passes.sums import assembled_work, layer_works
 from brrr.strassen.problem import Problem
 from brrr.strassen.product import product

@@ -23,10 +23,10 @@ from brrr.strassen.algebra.blocks import buffer_shape, products_shape
 from brrr.strassen.block_products import matrix_step, product_step
 from brrr.strassen.cost import buffers_of, rounded, workspace_bytes
 from brrr.strassen.implementations import Implementation
+from brrr.strassen.launcher import Run, run_all
 from brrr.strassen.odd_sizes import NOTHING, Copied, copied, core_of
 from brrr.strassen.operands import Arena, Right, check_operands, check_out, operand_name
-from brrr.strassen.passes.launch import Run, post_add_step, pre_add_step
-from brrr.strassen.passes.launch import run_all as run_all
+from brrr.strassen.passes.launch import post_add_step, pre_add_step
 from brrr.strassen.problem import Problem, Sizes
 from brrr.strassen.split.split_steps import right_terms, split_steps
 
@@ -157,7 +157,8 @@ def _right_steps(
     if how.level or padded:
         rows, columns = source.shape
         factors = arena.take(buffer_shape(rows, columns, "right", how.level), dtype)
-        return [pre_add_step(source, "right", how, factors, transposed=right.transposed)], (factors,)
+        side = "transposed" if right.transposed else "right"
+        return [pre_add_step(source, side, how, factors)], (factors,)
     if source.dtype == dtype:
         return [], ()
     copy = arena.take(tuple(source.shape), dtype)

@@ -15,8 +15,8 @@ from torch import Tensor
 
 from brrr.gpu import CUDA
 from brrr.strassen.implementations import Implementation
+from brrr.strassen.launcher import Run
 from brrr.strassen.operands import Arena, Right
-from brrr.strassen.passes.launch import Run
 
 KINDS = (CUDA,)
 """Where launches are worth keeping."""

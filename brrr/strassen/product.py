@@ -19,8 +19,9 @@ from brrr.core.errors import DeviceMemoryError, UnavailableError
 from brrr.gpu import free_bytes, is_gpu
 from brrr.gpu.precision import in_full_precision
 from brrr.strassen.accuracy import PLAIN
-from brrr.strassen.execution import run_all, steps
+from brrr.strassen.execution import steps
 from brrr.strassen.kept import kept_steps
+from brrr.strassen.launcher import run_all
 from brrr.strassen.operands import Arena, Right, check_out, operand_name
 from brrr.strassen.planner import ProductPlan, plan_of
 from brrr.strassen.problem import Sizes

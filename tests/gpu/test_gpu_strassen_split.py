@@ -6,8 +6,9 @@ import torch
 from brrr.running.graphs import capture
 from brrr.strassen.accuracy import split_error
 from brrr.strassen.cost import workspace_bytes
-from brrr.strassen.execution import prepare_right, run_all, steps
+from brrr.strassen.execution import prepare_right, steps
 from brrr.strassen.implementations import Implementation
+from brrr.strassen.launcher import run_all
 from brrr.strassen.multiply import matmul
 from brrr.strassen.operands import Arena
 from brrr.strassen.problem import Problem
@@ -53,7 +54,7 @@ def together(x: torch.Tensor) -> Terms:
     """A batch's terms, as the sums of blocks make them."""
     each = [split(one) for one in x]
     hi, lo, exponents = (torch.cat([getattr(terms, name) for terms in each]) for name in ("hi", "lo", "exponents"))
-    return Terms(hi, lo, exponents, x.shape[2])
+    return Terms(hi, lo, exponents)
 
 
 @hopper

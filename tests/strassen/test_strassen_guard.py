@@ -3,8 +3,9 @@
 import pytest
 import torch
 
-from brrr.strassen.execution import prepare_right, run_all, steps
+from brrr.strassen.execution import prepare_right, steps
 from brrr.strassen.implementations import Implementation
+from brrr.strassen.launcher import run_all
 from brrr.strassen.multiply import matmul
 from brrr.strassen.operands import Arena
 from brrr.strassen.planner import plan

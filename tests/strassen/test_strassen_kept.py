@@ -10,8 +10,9 @@ import torch
 from brrr.core.errors import UnavailableError
 from brrr.strassen import Implementation, kept, matmul
 from brrr.strassen.cost import workspace_bytes
-from brrr.strassen.execution import run_all, steps
+from brrr.strassen.execution import steps
 from brrr.strassen.kept import kept_steps, pointing
+from brrr.strassen.launcher import run_all
 from brrr.strassen.operands import Arena, Right
 from brrr.strassen.problem import Problem
 

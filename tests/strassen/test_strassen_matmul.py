@@ -14,7 +14,8 @@ from brrr.core.errors import ArgumentError, DeviceMemoryError, UnavailableError
 from brrr.strassen import IMPLEMENTATIONS, Implementation, explain, matmul, product
 from brrr.strassen.accuracy import predicted_error
 from brrr.strassen.cost import workspace_bytes
-from brrr.strassen.execution import prepare_right, prepared, run_all, steps
+from brrr.strassen.execution import prepare_right, prepared, steps
+from brrr.strassen.launcher import run_all
 from brrr.strassen.operands import Arena, Right
 from brrr.strassen.planner import plan_of
 from brrr.strassen.problem import Problem

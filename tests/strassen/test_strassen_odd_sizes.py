@@ -11,7 +11,8 @@ from brrr.roofline.device_model import model_of
 from brrr.strassen import IMPLEMENTATIONS, Implementation, execution, matmul, odd_sizes, plan
 from brrr.strassen.algebra.blocks import buffer_shape, products_shape
 from brrr.strassen.cost import buffers_of, seconds, workspace_bytes
-from brrr.strassen.execution import cut_steps, pass_steps, prepare_right, prepared, run_all, steps
+from brrr.strassen.execution import cut_steps, pass_steps, prepare_right, prepared, steps
+from brrr.strassen.launcher import run_all
 from brrr.strassen.layers import planned
 from brrr.strassen.odd_sizes import Copied, copied, core_of, thin_parts
 from brrr.strassen.operands import Arena, Right

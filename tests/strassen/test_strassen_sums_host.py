@@ -99,10 +99,10 @@ def tensors_for(level: int, shape: tuple[int, int], dtype: torch.dtype) -> tuple
 def test_pre_add(level: int, dtype: torch.dtype, folder: Path) -> None:
     for number, (rows, columns) in enumerate(SHAPES):
         form = ("strassen", "winograd")[number % 2]
-        for side, turned in (("left", False), ("right", False), ("right", True)):
+        for side in ("left", "right", "transposed"):
             x = laid_out(rows, columns, dtype, ("plain", "transposed", "part", "every other")[number // 2])
             out = torch.empty(buffer_shape(rows, columns, side, level), dtype=dtype)
-            compared(factors_work(x, side, form, out, level=level, transposed=turned), folder)
+            compared(factors_work(x, side, form, out, level=level), folder)
 
 
 @EACH
@@ -131,7 +131,7 @@ def test_step(level: int, dtype: torch.dtype, folder: Path) -> None:
 def test_split(level: int, folder: Path) -> None:
     for rows, columns in SHAPES:
         x = torch.randn(rows, columns) * torch.logspace(-6, 6, rows)[:, None]
-        made = calls.split_pre_add(x, "right", "winograd", level, transposed=True)
+        made = calls.split_pre_add(x, "transposed", "winograd", level)
         out = calls.split_buffers(x, "right", level)
         work = split_work(x, level, made.exponents[0].clone(), out)
         compared(work, folder)
@@ -144,9 +144,7 @@ def test_split(level: int, folder: Path) -> None:
 
 
 def split_work(x: torch.Tensor, level: int, exponents: torch.Tensor, out: Any) -> Work:
-    return factors_work(
-        x, "right", "winograd", out.high, level=level, transposed=True, low=out.low, exponents=exponents
-    )
+    return factors_work(x, "transposed", "winograd", out.high, level=level, low=out.low, exponents=exponents)
 
 
 @pytest.mark.parametrize("vector", [2, 4, 8])

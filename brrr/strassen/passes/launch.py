@@ -6,24 +6,25 @@
 (2, True)
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator
 from functools import lru_cache, partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from brrr.core.errors import ArgumentError
-from brrr.gpu.launching import PreparedLaunch, on_current_stream, typed
-from brrr.gpu.nvrtc import function as function_of
+from brrr.gpu.launching import typed
+from brrr.gpu.nvrtc import function
 from brrr.kernels.alone import CudaFile, Example, alone, giving
 from brrr.strassen.algebra.blocks import buffer_shape, products_shape
 from brrr.strassen.algebra.forms import FORMS
 from brrr.strassen.algebra.reference import signs_of
 from brrr.strassen.implementations import Implementation
+from brrr.strassen.launcher import Run, launched, run_all
 from brrr.strassen.passes.sums import Work, assembled_work, factors_work, run_in_torch
 
-SOURCE, NAME = "strassen/passes/strassen_sums.cu", "brrr_strassen_sums"
+SOURCE = "strassen/passes/strassen_sums.cu"
 LETTERS = "PPPPPPiiqqqqq"
 """The types of the kernel's arguments, as Python's `struct` names them."""
 
@@ -141,7 +142,7 @@ def arguments_of(work: Work, tuning: Tuning) -> tuple[int, list[int]]:
     return blocks, [*addresses, each_row, words, work.block[0], *work.shape, *strides]
 
 
-def prepared_kernel(work: Work, tuning: Tuning | None = None) -> Callable[[], None]:
+def prepared_kernel(work: Work, tuning: Tuning | None = None) -> Run:
     """A function of no arguments that does the work; it keeps the tensors.
 
     UnavailableError where the kernel cannot be compiled or loaded.
@@ -150,16 +151,12 @@ def prepared_kernel(work: Work, tuning: Tuning | None = None) -> Callable[[], No
     (blocks, values), index = arguments_of(work, tuning), work.source.device.index
     if not blocks:
         return partial(run_all, ())
-    loaded = function_of(SOURCE, NAME, index, head=text_of(work, tuning))
-    launch = PreparedLaunch(loaded, (blocks, 1, 1), (tuning.threads, 1, 1), typed(LETTERS, values))
-    return on_current_stream(launch, index, work)
+    kernel = function(SOURCE, "brrr_strassen_sums", index, head=text_of(work, tuning))
+    return launched(kernel, index, blocks, tuning.threads, typed(LETTERS, values), work)
 
 
 # ---------------------------------------------------------------------------------------------------------------------
 # What does the work: the kernel on a GPU, torch's operators elsewhere and in float64.
-
-Run = Callable[[], Any]
-"""A prepared call."""
 
 
 def prepared(work: Work) -> Run:
@@ -169,15 +166,9 @@ def prepared(work: Work) -> Run:
     return partial(run_in_torch, work)
 
 
-def run_all(made: Iterable[Run]) -> None:
-    """Each step, in order."""
-    for step in made:
-        step()
-
-
-def pre_add_step(x: Tensor, side: str, how: Implementation, out: Tensor, *, transposed: bool = False) -> Run:
-    """All products' factors of one operand into `out`, in its type, rounded once."""
-    return prepared(factors_work(x, side, how.form, out, level=how.level, transposed=transposed))
+def pre_add_step(x: Tensor, side: str, how: Implementation, out: Tensor) -> Run:
+    """All products' factors of one operand into `out`, in its type, rounded once; side: "transposed" too."""
+    return prepared(factors_work(x, side, how.form, out, level=how.level))
 
 
 def post_add_step(

@@ -50,16 +50,17 @@ class Work:
 
 
 def factors_work(
-    x: Tensor, side: str, form: str | None, high: Tensor, *, level: int = 0, transposed: bool = False,
-    low: Tensor | None = None, exponents: Tensor | None = None,
+    x: Tensor, side: str, form: str | None, high: Tensor, *, level: int = 0, low: Tensor | None = None,
+    exponents: Tensor | None = None,
 ) -> Work:  # fmt: skip
-    """All products' factors of one operand: x is (m, k) on the left, (k, n) on the right, or (n, k) `transposed`.
+    """All products' factors of one operand: x is (m, k) on the "left", (k, n) on the "right", or (n, k) "transposed".
 
     x: any strides, any sizes. `low` and `exponents`, one for each row of a block, where numbers become two terms.
     """
+    block = (high.shape[1], high.shape[2])
     return Work(
-        level, x, False, (x.shape[0], x.shape[1]), (high.shape[1], high.shape[2]), spread=chosen_form(form),
-        side="transposed" if transposed else side, high=high, low=low, exponents=exponents,
+        level, x, False, (x.shape[0], x.shape[1]), block, spread=chosen_form(form), side=side, high=high, low=low,
+        exponents=exponents,
     )  # fmt: skip
 
 
