@@ -197,7 +197,7 @@ def gradients(
             gradient = torch.where(output > 0, gradient, 0)
         if layer.bias is not None:
             found.insert(0, gradient.sum(0) if left.pop() else None)
-        found.insert(0, product(gradient.t(), Right.of(given), limits) if left.pop() else None)
+        found.insert(0, product(gradient.t(), given, limits) if left.pop() else None)
         if any(left):
-            gradient = product(gradient, Right.of(layer.weight), limits)
+            gradient = product(gradient, layer.weight, limits)
     return [gradient if left[0] else None, *found]

@@ -16,7 +16,7 @@ from brrr.core.errors import ArgumentError
 from brrr.gpu import tensors_on
 from brrr.strassen.accuracy import PLAIN
 from brrr.strassen.implementations import Implementation
-from brrr.strassen.operands import Right, check_operands, check_out, in_memory, operand_name
+from brrr.strassen.operands import check_operands, check_out, in_memory, operand_name
 from brrr.strassen.planner import ProductPlan
 from brrr.strassen.product import PlainCalls, exact, plan_for, product
 from brrr.strassen.request import NOTHING, SCHEMA, SHORT, Inners, Limits, Request, limits_of
@@ -168,7 +168,7 @@ def _checked(a: torch.Tensor, b: torch.Tensor, limits: Limits, out: torch.Tensor
         raise ArgumentError("matmul", "out", "a tensor", expected, "Use torch.no_grad()")
     here = in_memory(a) and in_memory(b)
     if here and not learns:
-        return product(a, Right.of(b), limits, out)
+        return product(a, b, limits, out)
     if out is not None:
         check_out("matmul", out, a, b.shape[1], b)
     run = operator if here or is_compiling() else _Product.apply
@@ -197,7 +197,7 @@ def _cast(
 @torch.library.custom_op("brrr::matmul", mutates_args=(), schema=f"(Tensor a, Tensor b, {SCHEMA}) -> Tensor")
 def operator(a: torch.Tensor, b: torch.Tensor, *limits: Any) -> torch.Tensor:
     """`matmul` as torch knows it; its limits as `Limits.typed` has them."""
-    return product(a, Right.of(b), Limits.of_typed(*limits))
+    return product(a, b, Limits.of_typed(*limits))
 
 
 @operator.register_fake

@@ -134,20 +134,24 @@ def in_memory(x: torch.Tensor) -> bool:
 # One piece of memory for all buffers of a product, so that what it takes is what was stated.
 
 
+def allocated(shape: tuple[int, ...], dtype: torch.dtype, device: torch.device | str, what: str) -> torch.Tensor:
+    """An empty tensor; DeviceMemoryError, which says how many bytes `what` needs, where there are less."""
+    try:
+        return torch.empty(shape, dtype=dtype, device=device)
+    except RuntimeError as error:  # torch's own error for a GPU is one of these too
+        if not isinstance(error, torch.OutOfMemoryError) and "allocate memory" not in str(error):
+            raise
+        nbytes, hint = math.prod(shape) * dtype.itemsize, "Take fewer levels, or level=0"
+        found = f"matmul: {what} needs {nbytes} bytes on {device}, and there are less. {hint}"
+        raise DeviceMemoryError(found) from error
+
+
 class Arena:
     """`nbytes` bytes on a device, given out as tensors from the front; `mark` gives back what was taken inside it."""
 
     def __init__(self, nbytes: int, device: torch.device | str) -> None:
         self.nbytes, self._taken = nbytes, 0
-        try:
-            self.memory = torch.empty(nbytes, dtype=torch.uint8, device=device)
-        except RuntimeError as error:  # torch's own error for a GPU is one of these too
-            if not isinstance(error, torch.OutOfMemoryError) and "allocate memory" not in str(error):
-                raise
-            raise DeviceMemoryError(
-                f"matmul: it needs a workspace of {nbytes} bytes on {device}, and there are less. Take fewer levels, "
-                "or level=0"
-            ) from error
+        self.memory = allocated((nbytes,), torch.uint8, device, "a workspace")
 
     @classmethod
     def over(cls, memory: torch.Tensor) -> Arena:

@@ -29,7 +29,7 @@ from brrr.strassen.implementations import Implementation
 from brrr.strassen.layers import Chain, Formatted, chain_of, flat, planned
 from brrr.strassen.operands import in_memory, operand_name
 from brrr.strassen.planner import ProductPlan
-from brrr.strassen.product import PlainCalls
+from brrr.strassen.product import PlainCalls, exact
 from brrr.strassen.request import SCHEMA, Limits
 
 
@@ -145,7 +145,7 @@ class Runners:
         """Whether each chain was found to be torch's for inputs like x; if not, this call may find it."""
         if not torch.compiler.is_compiling():
             self._all_plain = True
-        return not torch.compiler.is_compiling() and self._plain_calls.has(_kind(x), x)
+        return not torch.compiler.is_compiling() and _kind(x) in self._plain_calls and exact(x)
 
     def note(self, x: torch.Tensor) -> None:
         """Remember what this call found."""

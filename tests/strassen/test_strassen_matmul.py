@@ -201,7 +201,7 @@ def test_memory_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
         raise RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 9 bytes")
 
     monkeypatch.setattr(torch, "empty", full)
-    with pytest.raises(DeviceMemoryError, match="a workspace of 4096 bytes on cpu"):
+    with pytest.raises(DeviceMemoryError, match="a workspace needs 4096 bytes on cpu"):
         Arena(4096, "cpu")
 
 
