@@ -2,7 +2,7 @@
 
 >>> model = nn.Sequential(nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 4), nn.GELU(), nn.Linear(4, 2))
 >>> [type(part).__name__ if isinstance(part, nn.Module) else len(part) for part in parts_of(model)]
-[3, 'GELU', 1]
+[2, 'GELU', 1]
 """
 
 from collections.abc import Iterable
@@ -94,30 +94,17 @@ def chain_of(tensors: Iterable[torch.Tensor], layout: str) -> Chain:
     return tuple(Layer(next(given), next(given) if "b" in word else None, "r" in word) for word in words)
 
 
-def layers_of(modules: Iterable[nn.Module]) -> Chain:
-    """Modules, of which each is Linear or ReLU behind one, as layers; ArgumentError for any other."""
-    found: list[Layer] = []
+def parts_of(modules: Iterable[nn.Module]) -> list[Chain | nn.Module]:
+    """The modules in order: runs of Linear, with ReLU behind some, as chains; whatever is between them as it is."""
+    found: list[list[Layer] | nn.Module] = []
     for module in modules:
+        chain = found[-1] if found and isinstance(found[-1], list) else []
         if is_linear(module):
-            found.append(Layer(module.weight, module.bias, relu=False))  # type: ignore[arg-type]
-        elif is_relu(module) and found and not found[-1].relu:
-            found[-1] = Layer(found[-1].weight, found[-1].bias, relu=True)
-        else:
-            raise ArgumentError("layers_of", "modules", type(module).__name__, "Linear, or ReLU behind one")
-    return tuple(found)
-
-
-def parts_of(modules: Iterable[nn.Module]) -> list[tuple[nn.Module, ...] | nn.Module]:
-    """The modules in order: runs of Linear and ReLU as tuples, whatever is between them as it is."""
-    found: list[list[nn.Module] | nn.Module] = []
-    for module in modules:
-        if is_linear(module):
-            if found and isinstance(found[-1], list):
-                found[-1].append(module)
-            else:
-                found.append([module])
-        elif is_relu(module) and found and isinstance(found[-1], list) and is_linear(found[-1][-1]):
-            found[-1].append(module)
+            if not chain:
+                found.append(chain)
+            chain.append(Layer(module.weight, module.bias, relu=False))  # type: ignore[arg-type]
+        elif is_relu(module) and chain and not chain[-1].relu:
+            chain[-1] = Layer(chain[-1].weight, chain[-1].bias, relu=True)
         else:
             found.append(module)
     return [tuple(each) if isinstance(each, list) else each for each in found]

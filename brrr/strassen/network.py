@@ -19,7 +19,7 @@ import torch
 from torch import nn
 
 from brrr.core.errors import ArgumentError
-from brrr.strassen.layers import Layer, check_chain, hooked, is_linear, layers_of, parts_of
+from brrr.strassen.layers import Layer, check_chain, hooked, is_linear, parts_of
 from brrr.strassen.operators import Runner, Runners
 from brrr.strassen.planner import ProductPlan
 from brrr.strassen.request import Inners, Limits
@@ -82,7 +82,7 @@ class StrassenMLP(nn.Sequential):
             return cast("torch.Tensor", super().forward(input))  # type: ignore[no-untyped-call]
         y = input
         for place, part in enumerate(parts_of(self)):
-            y = part(y) if isinstance(part, nn.Module) else self._runners(place, layers_of(part), y)
+            y = part(y) if isinstance(part, nn.Module) else self._runners(place, part, y)
         self._runners.note(input)
         return y
 
@@ -93,7 +93,7 @@ class StrassenMLP(nn.Sequential):
         >>> [plan.implementation.name for plan in model.explain(64)]
         ['sgemm-strassen-1-prepared']
         """
-        chains = (layers_of(part) for part in parts_of(self) if not isinstance(part, nn.Module))
+        chains = (part for part in parts_of(self) if not isinstance(part, nn.Module))
         return [plan for chain in chains for plan in Runner(self.limits, self.graphs).plans(chain, rows)]
 
 
