@@ -7,13 +7,11 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any
 
 import torch
 from torch import nn
 
-from brrr.core.errors import ArgumentError
 from brrr.gpu.precision import float32_products
 from brrr.roofline.device_model import Where
 from brrr.strassen.execution import prepare_right
@@ -124,19 +122,6 @@ def hooked(module: nn.Module) -> bool:
     """Whether something wants to be called when the module is."""
     kinds = "_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks"
     return any(getattr(module, kind, None) for kind in kinds)
-
-
-def check_chain(call: str, chain: Chain) -> None:
-    """ArgumentError for layers that do not follow one another."""
-    for before, after in pairwise(chain):
-        if before.n != after.k:
-            found = f"a layer of {tuple(after.weight.shape)} behind one of {tuple(before.weight.shape)}"
-            raise ArgumentError(call, "weights", found, f"{before.n} columns, as many as the layer before has rows")
-    first = chain[0].weight
-    for layer in chain:
-        if (layer.weight.dtype, layer.weight.device) != (first.dtype, first.device):
-            found = f"{layer.weight.dtype} on {layer.weight.device}"
-            raise ArgumentError(call, "weights", found, f"{first.dtype} on {first.device}, as the first")
 
 
 # ---------------------------------------------------------------------------------------------------------------------

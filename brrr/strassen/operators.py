@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import warnings
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from itertools import count
 from typing import Any
 from weakref import WeakValueDictionary
@@ -45,56 +45,48 @@ class Runner:
         self._runs: OrderedDict[tuple[Any, ...], ChainRun] = OrderedDict()
         self._captured: list[ChainRun] = []  # a graph knows their buffers by address, so they stay
 
-    def plans(self, chain: Chain, rows: int, *, prepared: bool = True) -> list[ProductPlan]:
+    def plans(self, chain: Chain, rows: int, prepared: bool = True) -> list[ProductPlan]:
         """Each layer's, its weights' part made beforehand or not, for the power of two that is no more than rows."""
         weight, shapes = chain[0].weight, tuple((layer.n, layer.k) for layer in chain)
-        key = shapes, power_of_two(rows), operand_name(weight), weight.device.type
-        if (found := self._plans.get((*key, prepared))) is None:
-            found = self._plans[(*key, prepared)] = planned(*key, self.limits, prepared=prepared, eager=not self.graphs)
-        return found
-
-    def __call__(self, chain: Chain, x: torch.Tensor, chosen: list[Implementation] | None) -> torch.Tensor:
-        """The chain's result for x, (rows, k), by `ways`."""
-        return self._tried(self._inferred, chain, x, chosen)[-1]
-
-    def outputs(self, chain: Chain, x: torch.Tensor) -> list[torch.Tensor]:
-        """Each layer's output, for gradients to be made of."""
-        return self._tried(outputs_of, chain, x, self.chosen(chain, x, learning=True))
+        power_of_two = 1 << max(0, rows.bit_length() - 1)
+        key = shapes, power_of_two, operand_name(weight), weight.device.type
+        if (key, prepared) not in self._plans:
+            self._plans[key, prepared] = planned(*key, self.limits, prepared=prepared, eager=not self.graphs)
+        return self._plans[key, prepared]
 
     def chosen(self, chain: Chain, x: torch.Tensor, learning: bool) -> list[Implementation] | None:
         """Each layer's; None where all are torch's own."""
         if not x.numel():
             return None
-        chosen = [plan.implementation for plan in self.plans(chain, x.shape[0], prepared=not learning)]
-        operand = operand_name(x)
-        exact = learning or operand != "float32" or in_full_precision()
-        return None if exact and all(how == Implementation(PLAIN[operand]) for how in chosen) else chosen
+        chosen, operand = [plan.implementation for plan in self.plans(chain, x.shape[0], not learning)], operand_name(x)
+        plain = learning or operand != "float32" or in_full_precision()
+        return None if plain and all(how == Implementation(PLAIN[operand]) for how in chosen) else chosen
 
-    def _tried(
-        self, run: Callable[[Chain, torch.Tensor, list[Implementation]], list[torch.Tensor]], chain: Chain,
-        x: torch.Tensor, chosen: list[Implementation] | None,
-    ) -> list[torch.Tensor]:  # fmt: skip
+    def run(
+        self, chain: Chain, x: torch.Tensor, chosen: list[Implementation] | None, learning: bool = False
+    ) -> list[torch.Tensor]:
+        """The chain's result for x, (rows, k), in these ways; behind each layer's output before it where `learning`."""
+        if chosen is None:
+            return by_torch(chain, x)
         try:
-            return by_torch(chain, x) if chosen is None else run(chain, x, chosen)
+            if learning:
+                return outputs_of(chain, x, chosen)
+            with torch.inference_mode(False), torch.no_grad():  # buffers that any later call may write to
+                run = self._run(chain, x, chosen)
+            with torch.no_grad():
+                return [run(x)]
         except UnavailableError as missing:
             if self.limits.inners:
                 raise
-            warnings.warn(f"StrassenMLP: {missing}; torch's own modules run instead", stacklevel=5)
+            warnings.warn(f"StrassenMLP: {missing}; torch's own modules run instead", stacklevel=4)
             return by_torch(chain, x)
-
-    def _inferred(self, chain: Chain, x: torch.Tensor, chosen: Sequence[Implementation]) -> list[torch.Tensor]:
-        with torch.inference_mode(False), torch.no_grad():  # buffers that any later call may write to
-            run = self._run(chain, x, chosen)
-        with torch.no_grad():
-            return [run(x)]
 
     def _run(self, chain: Chain, x: torch.Tensor, chosen: Sequence[Implementation]) -> ChainRun:
         """The launches for these ways and so many rows; those of the last few sizes are kept."""
-        pairs = zip(chain, chosen, strict=True)
-        rights = [self._formatted(place, layer, how) for place, (layer, how) in enumerate(pairs)]
+        rights = [self._formatted(place, *each) for place, each in enumerate(zip(chain, chosen, strict=True))]
         biases = (0 if layer.bias is None else layer.bias.data_ptr() for layer in chain)
-        sides = *(id(each) for each in rights), *biases
-        key = x.shape[0], x.dtype, x.device, _stream(x), *chosen, *sides
+        stream = torch.cuda.current_stream(x.device).cuda_stream if x.is_cuda else 0  # launches are made for one
+        key = x.shape[0], x.dtype, x.device, stream, *chosen, *map(id, rights), *biases
         run = self._runs.pop(key, None) or ChainRun(chain, chosen, rights, x)
         self._runs[key] = run
         if x.is_cuda and capturing() and run not in self._captured:
@@ -104,26 +96,12 @@ class Runner:
         return run
 
 
-def power_of_two(rows: int) -> int:
-    """The largest power of two that is no more than rows: plans are made for those.
-
-    >>> power_of_two(1), power_of_two(1500)
-    (1, 1024)
-    """
-    return 1 << max(0, rows.bit_length() - 1)
-
-
 def by_torch(chain: Chain, x: torch.Tensor) -> list[torch.Tensor]:
     """Each layer's output by torch's own operators."""
     outputs: list[torch.Tensor] = []
     for layer in chain:
         outputs.append(layer.plain(outputs[-1] if outputs else x))
     return outputs
-
-
-def _stream(x: torch.Tensor) -> int:
-    """Launches are made for one stream."""
-    return int(torch.cuda.current_stream(x.device).cuda_stream) if x.is_cuda else 0
 
 
 class Runners:
@@ -143,9 +121,10 @@ class Runners:
 
     def torchs(self, x: torch.Tensor) -> bool:
         """Whether each chain was found to be torch's for inputs like x; if not, this call may find it."""
-        if not torch.compiler.is_compiling():
-            self._all_plain = True
-        return not torch.compiler.is_compiling() and _kind(x) in self._plain_calls and exact(x)
+        if torch.compiler.is_compiling():
+            return False
+        self._all_plain = True
+        return _kind(x) in self._plain_calls and exact(x)
 
     def note(self, x: torch.Tensor) -> None:
         """Remember what this call found."""
@@ -166,7 +145,7 @@ class Runners:
             chosen = self.at(place).chosen(chain, rows, learning)
             self._all_plain &= chosen is None
             if chosen is not None:
-                y = operator(rows, tensors, *asked)[-1] if learning else self.at(place)(chain, rows, chosen)
+                y = (operator(rows, tensors, *asked) if learning else self.at(place).run(chain, rows, chosen))[-1]
         else:  # inside torch.vmap, torch.func.grad and the like
             self._all_plain = False
         return by_torch(chain, x)[-1] if y is None else y.reshape(*x.shape[:-1], chain[-1].n)
@@ -189,10 +168,13 @@ _ALL: WeakValueDictionary[int, Runners] = WeakValueDictionary()
 
 
 def _fits(chain: Chain, x: torch.Tensor) -> bool:
-    """Whether x is of the chain's type and device; where it is not, torch says what is wrong with it."""
-    weight = chain[0].weight
-    alike = x.dim() >= 1 and (x.dtype, x.device, x.shape[-1]) == (weight.dtype, weight.device, chain[0].k)
-    return alike and operand_name(x) in PLAIN
+    """Whether x and all layers fit each other; where they do not, torch says what is wrong."""
+    wide = x.shape[-1] if x.dim() else None
+    for layer in chain:
+        if (layer.weight.dtype, layer.weight.device, layer.k) != (x.dtype, x.device, wide):
+            return False
+        wide = layer.n
+    return operand_name(x) in PLAIN
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -217,7 +199,8 @@ def operator(x: torch.Tensor, tensors: Sequence[torch.Tensor], layout: str, *ask
     same = found is not None and (found.limits, found.graphs) == (made, graphs)
     chain, runner = chain_of(tensors, layout), found.at(place) if found is not None and same else Runner(made)
     with torch.autocast(x.device.type, enabled=False), torch.no_grad():
-        return runner.outputs(chain, x) if learning else [runner(chain, x, runner.chosen(chain, x, learning=False))]
+        made_of = runner.run(chain, x, runner.chosen(chain, x, learning), learning)
+    return made_of if learning else made_of[-1:]
 
 
 @operator.register_fake

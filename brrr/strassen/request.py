@@ -28,11 +28,8 @@ SHORT = 2**16
 """With fewer elements in an operand the launch takes longest: the product is the type's own, of rows as they lie."""
 
 Inners = str | Sequence[str] | None
-Typed = tuple[float | None, str | None, int | None, str | None, str | None, int | None]
-"""Limits as an operator of torch takes them: an accuracy is a number or a name, inner products are one word."""
-
 SCHEMA = "float? error, str? accuracy, int? level, str? form, str? inner, int? workspace_bytes"
-"""The same in torch's own words."""
+"""Limits as an operator of torch takes them: an accuracy is a number or a name, inner products are one word."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +44,7 @@ class Limits:
 
     def __post_init__(self) -> None:
         names = () if self.inner is None else (self.inner,) if isinstance(self.inner, str) else tuple(self.inner)
-        object.__setattr__(self, "inner", names)
+        object.__setattr__(self, "inner", names)  # that may be taken; all, where none is named
 
     def checked(self) -> Limits:
         """The same; ArgumentError for what no product can be asked."""
@@ -73,11 +70,17 @@ class Limits:
         return (self.accuracy, self.level, self.form, self.inner) == (None, None, None, ())
 
     @property
-    def typed(self) -> Typed:
+    def typed(self) -> tuple[Any, ...]:
         """As an operator of torch takes them; `of_typed` makes them again."""
-        named, error = isinstance(self.accuracy, str), self.accuracy
-        number, name = None if named or error is None else float(error), str(error) if named else None
-        return number, name, self.level, self.form, ",".join(self.inners) or None, self.workspace_bytes
+        error, name = (None, self.accuracy) if isinstance(self.accuracy, str) else (self.accuracy, None)
+        return (
+            error if error is None else float(error),
+            name,
+            self.level,
+            self.form,
+            ",".join(self.inners) or None,
+            self.workspace_bytes,
+        )
 
     @classmethod
     def of_typed(cls, error: float | None, accuracy: str | None, *asked: Any) -> Limits:
