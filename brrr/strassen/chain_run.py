@@ -28,12 +28,11 @@ from brrr.strassen.cost import workspace_bytes
 from brrr.strassen.execution import prepare_right, steps
 from brrr.strassen.implementations import Implementation
 from brrr.strassen.launcher import Run, run_all
-from brrr.strassen.layers import Chain, Limits, activate
+from brrr.strassen.layers import Chain, activate
 from brrr.strassen.operands import Arena, Right, operand_name
 from brrr.strassen.passes.launch import post_add_step, pre_add_step, prepared
 from brrr.strassen.passes.sums import assembled_work, layer_works
 from brrr.strassen.problem import Problem
-from brrr.strassen.product import product
 
 
 class ChainRun:
@@ -130,7 +129,7 @@ def _overlaid(shapes: Iterable[tuple[int, ...]], dtypes: Iterable[str], device: 
 
 
 # ---------------------------------------------------------------------------------------------------------------------
-# A chain's training step: the forward pass keeps each layer's output, the backward pass multiplies in the same ways.
+# A chain's training step: the forward pass keeps each layer's output, for gradients to be made of.
 
 
 def outputs_of(chain: Chain, x: torch.Tensor, implementations: Sequence[Implementation]) -> list[torch.Tensor]:
@@ -140,20 +139,3 @@ def outputs_of(chain: Chain, x: torch.Tensor, implementations: Sequence[Implemen
     rights = [prepare_right(Right(layer.weight, True), how, once=False) for layer, how in pairs]
     ChainRun(chain, implementations, rights, x, kept=outputs)(x, outputs[-1])
     return outputs
-
-
-def gradients(
-    chain: Chain, x: torch.Tensor, outputs: Sequence[torch.Tensor], gradient: torch.Tensor, wanted: Sequence[bool],
-    limits: Limits,
-) -> list[torch.Tensor | None]:  # fmt: skip
-    """Of x, and of weights and biases in the order of `flat`; None for what is not wanted."""
-    inputs, left, found = [x, *outputs[:-1]], list(wanted), list[torch.Tensor | None]()
-    for layer, given, output in reversed(list(zip(chain, inputs, outputs, strict=True))):
-        if layer.relu:
-            gradient = torch.where(output > 0, gradient, 0)
-        if layer.bias is not None:
-            found.insert(0, gradient.sum(0) if left.pop() else None)
-        found.insert(0, product(gradient.t(), given, limits) if left.pop() else None)
-        if any(left):
-            gradient = product(gradient, layer.weight, limits)
-    return [gradient if left[0] else None, *found]

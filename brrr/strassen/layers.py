@@ -5,7 +5,7 @@
 [2, 'GELU', 1]
 """
 
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -135,9 +135,9 @@ class Formatted:
     """By layer and way; the oldest of a layer goes when there are too many."""
 
     def __init__(self) -> None:
-        self._kept: dict[int, dict[Implementation, tuple[tuple[Any, ...], Right]]] = {}
+        self._kept: dict[Hashable, dict[Implementation, tuple[tuple[Any, ...], Right]]] = {}
 
-    def __call__(self, place: int, layer: Layer, how: Implementation) -> Right:
+    def __call__(self, place: Hashable, layer: Layer, how: Implementation) -> Right:
         """The layer's weights for a way; as they lie, where nothing can be made of them beforehand."""
         mine, state = self._kept.setdefault(place, {}), state_of(layer.weight)
         found = mine.pop(how, None)

@@ -88,7 +88,7 @@ def matmul(
     made = _torchs(a, b) if nothing else None
     if made is not None:
         return made
-    made = _checked(a, b, _limits(accuracy, level, form, inner, workspace_bytes), out)
+    made = checked_product(a, b, _limits(accuracy, level, form, inner, workspace_bytes), out)
     if nothing and a.dtype == b.dtype == made.dtype and _is_plain(a, b):
         _PLAIN_CALLS.note(_kind(a, b))
     return made
@@ -158,7 +158,7 @@ def _is_plain(a: torch.Tensor, b: torch.Tensor) -> bool:
     return chosen.implementation == Implementation(PLAIN[operand_name(a)]) and not chosen.workspace_bytes
 
 
-def _checked(a: torch.Tensor, b: torch.Tensor, limits: Limits, out: torch.Tensor | None) -> torch.Tensor:
+def checked_product(a: torch.Tensor, b: torch.Tensor, limits: Limits, out: torch.Tensor | None = None) -> torch.Tensor:
     """The product, whatever is given and asked: run at once, or as an operator of torch."""
     a, b = _cast(a, b, limits, out)
     check_operands("matmul", a, b)

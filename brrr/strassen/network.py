@@ -20,7 +20,7 @@ from torch import nn
 
 from brrr.core.errors import ArgumentError
 from brrr.strassen.layers import Layer, hooked, is_linear, parts_of
-from brrr.strassen.operators import Runner, Runners
+from brrr.strassen.operators import Runners
 from brrr.strassen.planner import ProductPlan
 from brrr.strassen.request import Inners, Limits
 
@@ -50,8 +50,8 @@ class StrassenMLP(nn.Sequential):
     Notes
     -----
     Names and parameters are those of a Sequential of the same modules, so ``state_dict``, ``.to()``, optimizers and
-    copies work. The number of rows may differ from call to call, and sizes may be odd. There is no double backward: for
-    that, use torch's own modules. Before a capture, call it on the stream that will be captured, as `capture` does.
+    copies work. The number of rows may differ from call to call, and sizes may be odd. Before a capture, call it on the
+    stream that will be captured, as `capture` does.
     """
 
     def __init__(
@@ -93,7 +93,7 @@ class StrassenMLP(nn.Sequential):
         ['sgemm-strassen-1-prepared']
         """
         chains = (part for part in parts_of(self) if not isinstance(part, nn.Module))
-        return [plan for chain in chains for plan in Runner(self.limits, self.graphs).plans(chain, rows)]
+        return [plan for chain in chains for plan in self._runners.plans(chain, rows)]
 
 
 class StrassenLinear(nn.Linear):

@@ -277,8 +277,8 @@ def test_what_was_found_to_be_torchs_is_not_asked_again(monkeypatch: pytest.Monk
     with torch.autocast("cpu", dtype=torch.bfloat16):
         fused(large)
     asked: list[int] = []
-    original = operators.Runner.chosen
-    monkeypatch.setattr(operators.Runner, "chosen", lambda *given, **more: asked.append(1) or original(*given, **more))
+    original = operators.Runners.chosen
+    monkeypatch.setattr(operators.Runners, "chosen", lambda *given, **more: asked.append(1) or original(*given, **more))
     fused(x)
     assert not asked
     for call in (lambda: fused(large), lambda: leveled_(x), lambda: leveled_(x), lambda: torch.no_grad()(fused)(x)):

@@ -143,14 +143,6 @@ def test_layers_are_operators(level: int, dtype: torch.dtype, learns: bool) -> N
         assert set(found.values()) == {"SUCCESS"}
 
 
-def test_gradients_are_an_operator() -> None:
-    x, tensors, outputs = torch.randn(5, 9), [torch.randn(7, 9), torch.randn(7)], [torch.randn(5, 7)]
-    asked = Limits(level=1, form="strassen").typed
-    for wanted in ([True] * 3, [False, True, False]):
-        given = (x, tensors, outputs, torch.randn(5, 7), "br", *asked, wanted)
-        assert set(torch.library.opcheck(operators.backward_operator, given).values()) == {"SUCCESS"}
-
-
 @pytest.mark.parametrize(("options", "backend"), compiled_ways({}, LEVELED, {"level": 0, "inner": "fp16x3"}))
 def test_a_compiled_network_is_the_network(options: dict[str, Any], backend: str) -> None:
     fused, plain = nets(**options)
@@ -186,7 +178,7 @@ def test_a_compiled_network_sees_other_weights_and_rows() -> None:
             model.chains[0].weight.copy_(torch.ones(12, 9))
         assert torch.allclose(compiled(x), plain(x), atol=1e-5)
     assert counted.frame_count == 1
-    assert len(fused.chains._runners.at(0)._formatted._kept), "weights were made ready where the module keeps them"
+    assert len(fused.chains._runners._formatted._kept), "weights were made ready where the module keeps them"
 
 
 def test_an_exported_network() -> None:
@@ -223,7 +215,7 @@ def test_a_short_product_is_torchs_at_once_and_a_longer_one_after_the_first(monk
         monkeypatch.setattr(multiply, "SHORT", few)
         matmul(a, b)
         with monkeypatch.context() as patch:
-            patch.setattr(multiply, "_checked", lambda *_: pytest.fail("it is checked once"))
+            patch.setattr(multiply, "checked_product", lambda *_: pytest.fail("it is checked once"))
             assert torch.equal(matmul(a.clone(), b), a @ b)
         multiply._PLAIN_CALLS.clear()
 
@@ -241,8 +233,8 @@ def test_what_is_not_alike_is_checked(monkeypatch: pytest.MonkeyPatch) -> None:
             with pytest.raises(ArgumentError):
                 matmul(a, wrong)  # type: ignore[arg-type]
     seen: list[int] = []
-    original = multiply._checked
-    monkeypatch.setattr(multiply, "_checked", lambda *given: seen.append(1) or original(*given))
+    original = multiply.checked_product
+    monkeypatch.setattr(multiply, "checked_product", lambda *given: seen.append(1) or original(*given))
     matmul(a, b)
     assert not seen
     for call in (
