@@ -134,11 +134,9 @@ def passes(problem: Problem, gpu: bool = True) -> list[Pass]:
     form, level = FORMS[str(how.form)], how.level
     before, behind = (int((side != 0).sum()) for side in (np.vstack((form.left, form.right)), form.result))
     parts = sum(7**outer * 4 ** (level - 1 - outer) for outer in range(level))  # of a block product's size
-    added = (before // 2, 7, how.products), (before // 2, 7, how.products), (behind, 4, 4**level)
-    each = [
-        one.written // count * parts for one, (_, _, count) in zip(found, added, strict=True)
-    ]  # first ones are copied
-    return [Pass((2 * n - first) * size, n * size) for size, (n, first, _) in zip(each, added, strict=True)]
+    each = [parts * (made.written // count) for made, count in zip(found, (7**level, 7**level, 4**level), strict=True)]
+    blocks = (before // 2, 7), (before // 2, 7), (behind, 4)  # that are added up; the first of a sum is copied
+    return [Pass((2 * n - first) * size, n * size) for size, (n, first) in zip(each, blocks, strict=True)]
 
 
 # ---------------------------------------------------------------------------------------------------------------------

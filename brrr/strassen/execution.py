@@ -52,8 +52,8 @@ def prepared(how: Implementation, a: Tensor, b: Tensor, out: Tensor) -> Callable
 def prepare_right(b: Tensor | Right, how: Implementation, *, once: bool = True, rows: int | None = None) -> Right:
     """A right operand with its sums, or its terms, made beforehand: as a network's weights are.
 
-    >>> prepare_right(torch.ones(30, 10), Implementation("sgemm", 1, "strassen")).nbytes
-    3584
+    >>> prepare_right(torch.ones(30, 10), Implementation("sgemm", 1, "strassen")).factors[0].shape
+    torch.Size([7, 16, 8])
 
     once: it will be used more often than it is made, so that it may be turned if that makes products faster. rows: of
     the left operand, where what an odd size leaves over may stay out of the sums; a chain of layers takes no such ones.
@@ -118,10 +118,9 @@ def _copies(problem: Problem, a: Tensor, right: Right, out: Tensor, arena: Arena
 def _classical(how: Implementation, a: Tensor, right: Right, out: Tensor, arena: Arena) -> list[Run]:
     """The library's product; operands of another type are copied into its own, and its result back."""
     dtype = getattr(torch, how.dtype)
-    making, factors = ([], right.factors) if right.factors else _right_steps(how, right, arena)
-    b = factors[0] if factors else right.source
     if a.dtype == dtype:
-        return [*making, matrix_step(how.kind, a, b, out, right_transposed=right.transposed)]
+        return [matrix_step(how.kind, a, right.source, out, right_transposed=right.transposed)]
+    making, (b,) = _right_steps(how, right, arena)
     left, product = arena.take(tuple(a.shape), dtype), arena.take(tuple(out.shape), dtype)
     multiply = matrix_step(how.kind, left, b, product, right_transposed=right.transposed)
     return [*making, partial(left.copy_, a), multiply, partial(out.copy_, product)]

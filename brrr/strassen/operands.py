@@ -58,11 +58,6 @@ class Right:
         """It as (k, n)."""
         return self.source.t() if self.transposed else self.source
 
-    @property
-    def nbytes(self) -> int:
-        """What its factors take."""
-        return sum(each.numel() * each.element_size() for each in self.factors)
-
     def cut(self, n: int, k: int) -> Right:
         """Its first n columns and k rows, with the sums that were made of those.
 

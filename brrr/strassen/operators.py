@@ -135,9 +135,6 @@ class Runners:
             runs.popitem(last=False)
         return run
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> Runners:
-        return Runners(self.limits, self.graphs)
-
     def __reduce__(self) -> tuple[Any, ...]:
         return Runners, (self.limits, self.graphs)
 

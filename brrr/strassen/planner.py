@@ -113,9 +113,11 @@ def _planned(request: Request, kind: Processor, device: Where) -> ProductPlan:
     if not allowed:
         asked = f"inner {', '.join(limits.inners) or 'any'}, level {limits.level}, form {limits.form or 'any'}"
         raise ArgumentError("matmul", "inner", asked, f"a way of multiplying {request.operand} on {kind}")
-    model = _model(kind, device)
+    model = None
+    with suppress(MissingPeakError):  # where nothing is known, the library's own product comes first
+        model = model_of(known_here(kind) if device is None else device)
     looked_at = [each for how in allowed if (each := _estimate(how, request, is_gpu(kind), model)) is not None]
-    looked_at.sort(key=lambda each: _rank(each, request, model))
+    looked_at.sort(key=lambda each: _rank(each, request, known=model is not None))
     fitting = [each for each in looked_at if _exact_enough(each, request)]
     if not fitting:
         _refuse(request, allowed, looked_at)
@@ -130,14 +132,6 @@ def _ways(request: Request, kind: str) -> list[Implementation]:
     """Those for the operands' type on a kind of device; where prepared, those that can be are."""
     mine = [how for how in IMPLEMENTATIONS.values() if how.here(request.operand, kind)]
     return [how for how in mine if how.prepared == (request.prepared and replace(how, prepared=True) in mine)]
-
-
-def _model(kind: Processor, device: Where) -> DeviceModel | None:
-    """What is known of the device; None where nothing is."""
-    try:
-        return model_of(known_here(kind) if device is None else device)
-    except MissingPeakError:
-        return None
 
 
 def _estimate(how: Implementation, request: Request, gpu: bool, model: DeviceModel | None) -> ProductPlan | None:
@@ -156,11 +150,11 @@ def _estimate(how: Implementation, request: Request, gpu: bool, model: DeviceMod
     return ProductPlan(how, request.m, request.n, request.k, taken_s, error, needed)
 
 
-def _rank(each: ProductPlan, request: Request, model: DeviceModel | None) -> tuple[float, float]:
+def _rank(each: ProductPlan, request: Request, known: bool) -> tuple[float, float]:
     """The fastest first; where nothing is known of the device, the library's own product."""
-    if model is None:
-        return each.implementation.inner != PLAIN[request.operand], each.implementation.level
-    return math.inf if each.predicted_s is None else each.predicted_s, each.predicted_error
+    if known:
+        return math.inf if each.predicted_s is None else each.predicted_s, each.predicted_error
+    return each.implementation.inner != PLAIN[request.operand], each.implementation.level
 
 
 def _asked_for(how: Implementation, request: Request) -> bool:
@@ -187,19 +181,15 @@ def _chosen(fitting: list[ProductPlan], request: Request, issued: bool) -> Produ
     issued: the host issues each launch, for which who waits for the product waits as well.
     """
     slower = host_slowness() if issued else 0.0
-
-    def taken(each: ProductPlan) -> float:
-        assert each.predicted_s is not None
-        return each.predicted_s + slower * issuing_s(request.problem(each.implementation))
-
-    timed = [each for each in fitting if each.predicted_s is not None]
-    if not timed:
+    taken = {each: each.predicted_s + slower * issuing_s(request.problem(each.implementation))
+             for each in fitting if each.predicted_s is not None}  # fmt: skip
+    if not taken:
         return fitting[0]
-    chosen = min(timed, key=taken)
-    simpler = [next((each for each in timed if each.implementation.classical), None)]
-    simpler.append(next((each for each in timed if each.implementation.name in PLAIN.values()), None))
-    for each in simpler:
-        if each is not None and (request.few_rows or request.short or taken(chosen) * GAIN > taken(each)):
+    chosen = min(taken, key=taken.__getitem__)
+    classical = (each for each in taken if each.implementation.classical)
+    plain = (each for each in taken if each.implementation.name in PLAIN.values())
+    for each in (next(classical, chosen), next(plain, chosen)):
+        if request.few_rows or request.short or taken[chosen] * GAIN > taken[each]:
             chosen = each
     return chosen
 

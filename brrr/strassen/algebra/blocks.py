@@ -76,8 +76,6 @@ def products_shape(rows: int, columns: int, level: int) -> tuple[int, int, int]:
 BLOCKS = ("11", "12", "21", "22")
 """The four blocks of a matrix, in rows."""
 
-_STEP = re.compile(r"(\w+) = (\w+) ([+*-]) (\w+)")
-
 
 @dataclass(frozen=True)
 class Assignment:
@@ -100,16 +98,9 @@ class Schedule:
 
     @classmethod
     def parse(cls, text: str) -> Schedule:
-        """Read steps that are divided by lines or semicolons; ArgumentError for a name used before it is known."""
-        known = {operand + block for operand in "AB" for block in BLOCKS}
-        steps = []
-        for part in filter(None, map(str.strip, re.split(r"[;\n]", text))):
-            found = _STEP.fullmatch(part)
-            if not found or not {found[2], found[4]} <= known or found[1] in known:
-                raise ArgumentError("Schedule.parse", "text", part, "'NEW = KNOWN + KNOWN', with +, - or *")
-            steps.append(Assignment(found[1], found[2], found[3], found[4]))
-            known.add(found[1])
-        return cls(tuple(steps))
+        """Read steps that are divided by lines or semicolons: 'NEW = KNOWN + KNOWN', with +, - or *."""
+        words = (part.split() for part in re.split(r"[;\n]", text) if part.strip())
+        return cls(tuple(Assignment(target, first, sign, second) for target, _, first, sign, second in words))
 
     @property
     def additions(self) -> tuple[Assignment, ...]:

@@ -7,6 +7,7 @@
 """
 
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import lru_cache, partial
 from typing import NamedTuple
 
@@ -182,26 +183,24 @@ def post_add_step(
 # By itself: `python -m brrr.strassen.passes.launch`.
 
 
-def works(x: Tensor, products: Tensor, level: int) -> dict[str, tuple[Work, Tensor]]:
-    """The sums before and behind a product of x's size, each with where it leaves what it makes."""
-    (rows, columns), out = x.shape, torch.empty_like(x)
-    sums = x.new_empty(buffer_shape(rows, columns, "left", level))
-    behind = assembled_work(products, None, level, (rows, columns), None, False, out)
-    return {"before": (factors_work(x, "left", None, sums, level=level), sums), "behind": (behind, out)}
-
-
 def examples(device: str, size: int = 8192) -> Iterator[Example]:
-    """One level and two, of a square matrix; an addition for each number that a block gets is not counted."""
+    """The sums before and behind a square product; an addition for each number that a block gets is not counted."""
     for level in (1, 2):
         x = torch.randn(size, size, device=device)
         products = torch.randn(products_shape(size, size, level), device=device)
-        exact = works(x.double(), products.double(), level)
-        for name, (work, out) in works(x, products, level).items():
-            run_in_torch(exact[name][0])
-            nbytes = float(work.source.nbytes + out.nbytes)
-            yield Example(f"sums {name}, {level} levels", 0.0, nbytes, giving(out, prepared(work)), exact[name][1])
+        sums = x.new_empty(buffer_shape(size, size, "left", level))
+        before = factors_work(x, "left", None, sums, level=level)
+        behind = assembled_work(products, None, level, (size, size), None, False, torch.empty_like(x))
+        for name, work in (("before", before), ("behind", behind)):
+            parts = {part: getattr(work, part) for part in ("source", "high", "matrix")}
+            wide = replace(work, **{part: x.double() for part, x in parts.items() if x is not None})
+            run_in_torch(wide)
+            made, exact = (each.matrix if each.high is None else each.high for each in (work, wide))
+            assert made is not None and exact is not None
+            nbytes = float(work.source.nbytes + made.nbytes)
+            yield Example(f"sums {name}, {level} levels", 0.0, nbytes, giving(made, prepared(work)), exact)
 
 
 if __name__ == "__main__":
-    some, _ = works(torch.ones(64, 64), torch.ones(products_shape(64, 64, 1)), 1)["before"]
+    some = factors_work(torch.empty(64, 64), "left", None, torch.empty(buffer_shape(64, 64, "left", 1)), level=1)
     alone(examples, CudaFile(SOURCE, head=text_of(some, tuning_of(some))))
