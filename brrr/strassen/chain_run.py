@@ -50,7 +50,7 @@ class ChainRun:
         pairs, operand, places = zip(implementations, chain, strict=True), operand_name(x), range(len(chain))
         problems = [Problem(how, self.rows, layer.n, layer.k, operand) for how, layer in pairs]
         self._arena = Arena(max(workspace_bytes(p) if self._alone(i) else 0 for i, p in enumerate(problems)), x.device)
-        leveled = [replace(p, m=0) if self._alone(i) else p for i, p in enumerate(problems)]  # no buffers, or both
+        leveled = [replace(p, m=0) if self._alone(i) else p for i, p in enumerate(problems)]  # which has no buffers
         levels = [how.level for how in implementations]
         lefts = [buffer_shape(p.m, p.k, "left", level) for p, level in zip(leveled, levels, strict=True)]
         products = [products_shape(p.m, p.n, level) for p, level in zip(leveled, levels, strict=True)]

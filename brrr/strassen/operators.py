@@ -213,6 +213,8 @@ def _gradients(ctx: Any, incoming: Sequence[torch.Tensor | None]) -> tuple[Any, 
     left, found = [ctx.needs_input_grad[0], *ctx.needs_input_grad[1]], list[torch.Tensor | None]()
     with torch.autocast(x.device.type, enabled=False):
         for layer, given, output, own in reversed(list(zip(chain, [x, *outputs], outputs, incoming, strict=False))):
+            if not any(left):
+                break
             flows = [each for each in (gradient, own) if each is not None]
             gradient = reduce(torch.add, flows) if flows else torch.zeros_like(output)
             if layer.relu:
@@ -221,7 +223,7 @@ def _gradients(ctx: Any, incoming: Sequence[torch.Tensor | None]) -> tuple[Any, 
                 found.insert(0, gradient.sum(0) if left.pop() else None)
             found.insert(0, checked_product(gradient.t(), given, ctx.limits) if left.pop() else None)
             gradient = checked_product(gradient, layer.weight, ctx.limits) if any(left) else None
-    return gradient, found, *(None for _ in range(ctx.given - 2))
+    return gradient, [None] * (ctx.count - len(found)) + found, *(None for _ in range(ctx.given - 2))
 
 
 operator.register_autograd(_gradients, setup_context=_remember)

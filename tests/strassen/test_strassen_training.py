@@ -45,6 +45,9 @@ def test_what_wants_no_gradient_gets_none() -> None:
     chain = (Layer(first.weight, first.bias), Layer(second.weight, second.bias))
     operators.Runners(LIMITS)(0, chain, torch.randn(4, 8, dtype=torch.float64)).sum().backward()
     assert first.weight.grad is None and first.bias.grad is not None and second.weight.grad is not None
+    first.bias.requires_grad_(False).grad = second.weight.grad = None
+    operators.Runners(LIMITS)(0, chain, torch.randn(4, 8, dtype=torch.float64)).sum().backward()
+    assert first.bias.grad is None and second.weight.grad is not None
 
 
 def test_some_steps_of_training_are_torchs() -> None:
