@@ -8,8 +8,8 @@ from made_up import estimate, record
 
 from brrr.core.measurement import Measurement, Value
 from brrr.counting.cost import Cost
+from brrr.strassen.cost import passes
 from brrr.strassen.problem import Problem
-from brrr.strassen.workspace import Traffic
 from brrr_course.experiments.strassen import way_of
 from brrr_course.nouns.experiment import Experiment
 from brrr_course.sources.plan import Step
@@ -31,11 +31,11 @@ def time_and_error(variant: str, n: int) -> tuple[float, float]:
     slower = RATES["sgemm"] / CPU_RATE if variant.startswith("cpu-") else 1.0
     if way is None:
         return slower * 2 * n**3 / RATES["fp16x3"], ERRORS["sgemm"]
-    traffic = Traffic.of(Problem(way, n, n, n))
-    passes = (sum(traffic.left) + sum(traffic.right) + sum(traffic.post_add)) / COPY if way.level else 0.0
+    moved = sum(each.read + each.written for each in passes(Problem(way, n, n, n)))
+    passes_s = moved / COPY if way.level else 0.0
     products = 2 * n**3 * (7 / 8) ** way.level / RATES.get(way.inner, 150e12)
     error = ERRORS.get(way.inner, 4e-4) * GROWTH.get(str(way.form), 1.0) ** way.level
-    return slower * (2e-6 * (1 + 2 * bool(way.level)) + products + passes), error
+    return slower * (2e-6 * (1 + 2 * bool(way.level)) + products + passes_s), error
 
 
 def _of(name: str, variant: str, point: Mapping[str, Value]) -> tuple[float, float]:

@@ -34,7 +34,7 @@ def split_product(left: Terms, right: Terms, *, kernels: bool = True) -> torch.T
     return out
 
 
-def value(terms: Terms) -> torch.Tensor:
+def value(terms: Terms, k: int) -> torch.Tensor:
     """What a matrix's terms stand for, in float64."""
     together = torch.ldexp(terms.hi.double() + terms.lo.double(), terms.exponents.double().unsqueeze(-1))
-    return together[0, :, : terms.k]
+    return together[0, :, :k]

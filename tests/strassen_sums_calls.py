@@ -7,11 +7,11 @@ import torch
 
 from brrr.strassen import Implementation
 from brrr.strassen.algebra.blocks import buffer_shape
+from brrr.strassen.launcher import run_all
 from brrr.strassen.passes import launch
-from brrr.strassen.passes.memory_pass import Work, assembled_work, factors_work, run_in_torch
-from brrr.strassen.passes.sums import passes
-from brrr.strassen.split.exponents import prepared_split_pre_add
+from brrr.strassen.passes.sums import Work, assembled_work, factors_work, layer_works, run_in_torch
 from brrr.strassen.split.operands_kernel import Terms
+from brrr.strassen.split.split_steps import split_pre_add as split_sums
 
 
 class SplitBuffers(NamedTuple):
@@ -31,8 +31,8 @@ def pre_add(
     x: torch.Tensor, side: str, form: str, level: int, *, transposed: bool = False, kernels: str = "auto"
 ) -> torch.Tensor:
     """All products' factors of one operand."""
-    out = x.new_empty(buffer_shape(x.shape[0], x.shape[1], side, level, transposed))
-    run(factors_work(x, side, form, level, transposed, out), kernels)
+    out = x.new_empty(buffer_shape(x.shape[0], x.shape[1], side, level))
+    run(factors_work(x, "transposed" if transposed else side, form, out, level=level), kernels)
     return out
 
 
@@ -52,7 +52,7 @@ def step_works(
     bias: Any = None, keep: Any = None,
 ) -> list[Work]:  # fmt: skip
     """The passes between two layers."""
-    return passes(assembled_work(products, form, level, shape, bias, True, keep), next_way, out)
+    return layer_works(assembled_work(products, form, level, shape, bias, True, keep), next_way, out)
 
 
 def step(
@@ -67,10 +67,10 @@ def step(
     return out
 
 
-def split_pre_add(x: torch.Tensor, side: str, form: str, level: int, *, transposed: bool = False) -> SplitBuffers:
+def split_pre_add(x: torch.Tensor, side: str, form: str, level: int) -> SplitBuffers:
     """The factors in two float16 terms."""
-    out = split_buffers(x, side, level, transposed)
-    prepared_split_pre_add(x, side, form, level, transposed=transposed, out=Terms(*out, out.high.shape[2]))()
+    out = split_buffers(x, side, level)
+    run_all(split_sums(x, side, Implementation("fp16x3", level, form), Terms(*out)))
     return out
 
 
@@ -83,8 +83,8 @@ def exponents_in_torch(x: torch.Tensor, side: str, form: str, level: int, find: 
     return made
 
 
-def split_buffers(x: torch.Tensor, side: str, level: int, transposed: bool = False) -> SplitBuffers:
+def split_buffers(x: torch.Tensor, side: str, level: int) -> SplitBuffers:
     """What `split_pre_add` writes, empty."""
-    shape = buffer_shape(x.shape[0], x.shape[1], side, level, transposed)
+    shape = buffer_shape(x.shape[0], x.shape[1], side, level)
     high, low = (torch.empty(shape, dtype=torch.float16, device=x.device) for _ in range(2))
     return SplitBuffers(high, low, torch.empty(shape[1], dtype=torch.int32, device=x.device).expand(shape[:2]))

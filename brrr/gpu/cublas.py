@@ -78,7 +78,7 @@ class Blas:
 
         left: (p, m, k), right: (p, k, n), or (p, n, k) where right_transposed; out: (p, m, n); contiguous, on the
         handle's GPU. All float32, or left and right both float16 or bfloat16 and out the same or float32; sums are
-        float32. `brrr.strassen.gemm.block_products.batched` checks them; here only the GPU is. tf32: as for `product`.
+        float32. `brrr.strassen.block_products` checks them; here only the GPU is. tf32: as for `product`.
         """
         if left.device.type != "cuda" or left.device.index != self.device_index:
             raise ArgumentError("batched_product", "left", str(left.device), f"a tensor on cuda:{self.device_index}")

@@ -4,8 +4,6 @@ from .implementations import IMPLEMENTATIONS as IMPLEMENTATIONS
 from .implementations import Implementation as Implementation
 from .multiply import explain as explain
 from .multiply import matmul as matmul
-from .multiply import prepare as prepare
 from .network import StrassenMLP as StrassenMLP
 from .network import fuse as fuse
 from .planner import plan as plan
-from .predictor import frontier as frontier

@@ -20,16 +20,15 @@ from brrr.gpu import CUDA
 from brrr.gpu.cublas_lt import Keeping
 from brrr.gpu.precision import float32_products
 from brrr.strassen.algebra.blocks import buffer_shape, products_shape
-from brrr.strassen.gemm.block_products import matrix_step, product_step
+from brrr.strassen.block_products import matrix_step, product_step
+from brrr.strassen.cost import buffers_of, rounded, workspace_bytes
 from brrr.strassen.implementations import Implementation
-from brrr.strassen.odd_sizes import NOTHING, Copied, copied, core_of, right_core, rows_of
+from brrr.strassen.launcher import Run, run_all
+from brrr.strassen.odd_sizes import NOTHING, Copied, copied, core_of
 from brrr.strassen.operands import Arena, Right, check_operands, check_out, operand_name
-from brrr.strassen.passes.launch import Run
-from brrr.strassen.passes.launch import run_all as run_all
-from brrr.strassen.passes.sums import post_add_step, pre_add_step
+from brrr.strassen.passes.launch import post_add_step, pre_add_step
 from brrr.strassen.problem import Problem, Sizes
 from brrr.strassen.split.split_steps import right_terms, split_steps
-from brrr.strassen.workspace import Buffers, rounded, workspace_bytes
 
 KINDS = (CUDA,)
 """Where a library's products gain by aligned rows; a CPU's do not."""
@@ -45,26 +44,26 @@ def prepared(how: Implementation, a: Tensor, b: Tensor, out: Tensor) -> Callable
     """
     check_operands("prepared", a, b)
     check_out("prepared", out, a, b.shape[1], b)
-    right = prepare_right(b, how, cut=True) if how.prepared else Right.of(b)
+    right = prepare_right(b, how, rows=a.shape[0]) if how.prepared else Right.of(b)
     made = steps(how, a, right, out, Arena(workspace_bytes(_problem(how, a, right)), a.device))
     return Keeping(partial(run_all, made), a, right, out)
 
 
-def prepare_right(b: Tensor | Right, how: Implementation, *, once: bool = True, cut: bool = False) -> Right:
+def prepare_right(b: Tensor | Right, how: Implementation, *, once: bool = True, rows: int | None = None) -> Right:
     """A right operand with its sums, or its terms, made beforehand: as a network's weights are.
 
-    >>> prepare_right(torch.ones(30, 10), Implementation("sgemm", 1, "strassen")).nbytes
-    3584
+    >>> prepare_right(torch.ones(30, 10), Implementation("sgemm", 1, "strassen")).factors[0].shape
+    torch.Size([7, 16, 8])
 
-    once: it will be used more often than it is made, so that it may be turned if that makes products faster. cut: the
-    rows and columns that an odd size leaves over may stay out of the sums; a chain of layers takes no such ones.
+    once: it will be used more often than it is made, so that it may be turned if that makes products faster. rows: of
+    the left operand, where what an odd size leaves over may stay out of the sums; a chain of layers takes no such ones.
     """
     right, how = b if isinstance(b, Right) else Right.of(b), replace(how, prepared=True)
-    if cut:
-        core = right_core(how, right.n, right.k, operand_name(right.source))
-        return replace(prepare_right(right.cut(*core), how, once=once), source=right.source, core=core)
+    if rows is not None:
+        _, n, k = core_of(Problem(how, rows, right.n, right.k, operand_name(right.source)))
+        return replace(prepare_right(right.cut(n, k), how, once=once), source=right.source, core=(n, k))
     source = _best_lying(how, right, once)
-    needed = Buffers.of(Problem(how, 1, right.n, right.k, operand_name(right.source)))
+    needed = buffers_of(Problem(how, 1, right.n, right.k, operand_name(right.source)))
     nbytes = rounded(needed.right) - (needed.turned if source.transposed else 0)
     making, made = _right_steps(how, source, Arena(nbytes, source.source.device))
     run_all(making)
@@ -91,35 +90,26 @@ def steps(how: Implementation, a: Tensor, right: Right, out: Tensor, arena: Aren
         return []
     if not right.k:
         return [out.zero_]
-    made_for = right.implementation
-    if right.factors and (made_for is None or replace(made_for, prepared=how.prepared) != how):
-        raise ArgumentError("matmul", "b", f"prepared for {made_for}", f"prepared for {how.name}")
     problem = replace(_problem(how, a, right), whole=whole)
-    core = _core(problem, right)
+    core, made_for = core_of(problem), right.implementation
+    if right.factors and (made_for, right.core or (right.n, right.k)) != (replace(how, prepared=True), core[1:]):
+        raise ArgumentError("matmul", "b", f"prepared for {made_for}", f"prepared for {how.name}")
     if core != problem.sizes:
         return cut_steps(how, core, a, right, out, arena)
     if how.kind.split:
         return split_steps(how, a, right, out, arena)
     copies = Copied(True, True, True) if how.level else _copies(problem, a, right, out, arena)
-    return pass_steps(problem, a, right, out, arena, copies) if copies.any else _classical(how, a, right, out, arena)
+    return pass_steps(problem, a, right, out, arena, copies) if any(copies) else _classical(how, a, right, out, arena)
 
 
 def _problem(how: Implementation, a: Tensor, right: Right) -> Problem:
     return Problem(how, a.shape[0], right.n, right.k, operand_name(a))
 
 
-def _core(problem: Problem, right: Right) -> Sizes:
-    """What goes through the levels; of a right side that is made, what it was made of."""
-    if problem.whole or not right.factors:
-        return core_of(problem)
-    core = right.core or (right.n, right.k)
-    return rows_of(problem, core), *core
-
-
 def _copies(problem: Problem, a: Tensor, right: Right, out: Tensor, arena: Arena) -> Copied:
     """Which matrices of a classical product are copied to aligned rows: none where it does not pay, or cannot be."""
     copies, given = copied(problem), (a, right.source, out)
-    if a.device.type not in KINDS or not copies.any or workspace_bytes(problem) > arena.left_bytes:
+    if a.device.type not in KINDS or not any(copies) or workspace_bytes(problem) > arena.left_bytes:
         return NOTHING
     lie = [x.is_contiguous() and x.data_ptr() % STARTS == 0 for x in given]
     return copies if all(copy or lies for copy, lies in zip(copies, lie, strict=True)) else NOTHING
@@ -128,10 +118,9 @@ def _copies(problem: Problem, a: Tensor, right: Right, out: Tensor, arena: Arena
 def _classical(how: Implementation, a: Tensor, right: Right, out: Tensor, arena: Arena) -> list[Run]:
     """The library's product; operands of another type are copied into its own, and its result back."""
     dtype = getattr(torch, how.dtype)
-    making, factors = ([], right.factors) if right.factors else _right_steps(how, right, arena)
-    b = factors[0] if factors else right.source
     if a.dtype == dtype:
-        return [*making, matrix_step(how.kind, a, b, out, right_transposed=right.transposed)]
+        return [matrix_step(how.kind, a, right.source, out, right_transposed=right.transposed)]
+    making, (b,) = _right_steps(how, right, arena)
     left, product = arena.take(tuple(a.shape), dtype), arena.take(tuple(out.shape), dtype)
     multiply = matrix_step(how.kind, left, b, product, right_transposed=right.transposed)
     return [*making, partial(left.copy_, a), multiply, partial(out.copy_, product)]
@@ -166,8 +155,9 @@ def _right_steps(
         return right_terms(how, right, arena)
     if how.level or padded:
         rows, columns = source.shape
-        factors = arena.take(buffer_shape(rows, columns, "right", how.level, right.transposed), dtype)
-        return [pre_add_step(source, "right", how, factors, transposed=right.transposed)], (factors,)
+        factors = arena.take(buffer_shape(rows, columns, "right", how.level), dtype)
+        side = "transposed" if right.transposed else "right"
+        return [pre_add_step(source, side, how, factors)], (factors,)
     if source.dtype == dtype:
         return [], ()
     copy = arena.take(tuple(source.shape), dtype)

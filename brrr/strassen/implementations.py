@@ -96,10 +96,8 @@ class Implementation:
     def __post_init__(self) -> None:
         if self.inner not in INNERS:
             raise ArgumentError("Implementation", "inner", self.inner, f"one of {', '.join(INNERS)}")
-        if isinstance(self.level, bool) or self.level not in LEVELS:
-            raise ArgumentError("Implementation", "level", self.level, f"one of {LEVELS}")
-        if self.level not in self.kind.levels:
-            raise ArgumentError("Implementation", "level", self.level, f"{self.kind.levels} with {self.inner}")
+        if isinstance(self.level, bool) or self.level not in self.kind.levels:
+            raise ArgumentError("Implementation", "level", self.level, f"one of {self.kind.levels} with {self.inner}")
         if self.level and self.form not in FORM_NAMES:
             raise ArgumentError("Implementation", "form", self.form, f"one of {', '.join(FORM_NAMES)}")
         if not self.level:

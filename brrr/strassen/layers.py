@@ -2,18 +2,16 @@
 
 >>> model = nn.Sequential(nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 4), nn.GELU(), nn.Linear(4, 2))
 >>> [type(part).__name__ if isinstance(part, nn.Module) else len(part) for part in parts_of(model)]
-[3, 'GELU', 1]
+[2, 'GELU', 1]
 """
 
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any
 
 import torch
 from torch import nn
 
-from brrr.core.errors import ArgumentError
 from brrr.gpu.precision import float32_products
 from brrr.roofline.device_model import Where
 from brrr.strassen.execution import prepare_right
@@ -94,30 +92,17 @@ def chain_of(tensors: Iterable[torch.Tensor], layout: str) -> Chain:
     return tuple(Layer(next(given), next(given) if "b" in word else None, "r" in word) for word in words)
 
 
-def layers_of(modules: Iterable[nn.Module]) -> Chain:
-    """Modules, of which each is Linear or ReLU behind one, as layers; ArgumentError for any other."""
-    found: list[Layer] = []
+def parts_of(modules: Iterable[nn.Module]) -> list[Chain | nn.Module]:
+    """The modules in order: runs of Linear, with ReLU behind some, as chains; whatever is between them as it is."""
+    found: list[list[Layer] | nn.Module] = []
     for module in modules:
+        chain = found[-1] if found and isinstance(found[-1], list) else []
         if is_linear(module):
-            found.append(Layer(module.weight, module.bias, relu=False))  # type: ignore[arg-type]
-        elif is_relu(module) and found and not found[-1].relu:
-            found[-1] = Layer(found[-1].weight, found[-1].bias, relu=True)
-        else:
-            raise ArgumentError("layers_of", "modules", type(module).__name__, "Linear, or ReLU behind one")
-    return tuple(found)
-
-
-def parts_of(modules: Iterable[nn.Module]) -> list[tuple[nn.Module, ...] | nn.Module]:
-    """The modules in order: runs of Linear and ReLU as tuples, whatever is between them as it is."""
-    found: list[list[nn.Module] | nn.Module] = []
-    for module in modules:
-        if is_linear(module):
-            if found and isinstance(found[-1], list):
-                found[-1].append(module)
-            else:
-                found.append([module])
-        elif is_relu(module) and found and isinstance(found[-1], list) and is_linear(found[-1][-1]):
-            found[-1].append(module)
+            if not chain:
+                found.append(chain)
+            chain.append(Layer(module.weight, module.bias, relu=False))  # type: ignore[arg-type]
+        elif is_relu(module) and chain and not chain[-1].relu:
+            chain[-1] = Layer(chain[-1].weight, chain[-1].bias, relu=True)
         else:
             found.append(module)
     return [tuple(each) if isinstance(each, list) else each for each in found]
@@ -139,19 +124,6 @@ def hooked(module: nn.Module) -> bool:
     return any(getattr(module, kind, None) for kind in kinds)
 
 
-def check_chain(call: str, chain: Chain) -> None:
-    """ArgumentError for layers that do not follow one another."""
-    for before, after in pairwise(chain):
-        if before.n != after.k:
-            found = f"a layer of {tuple(after.weight.shape)} behind one of {tuple(before.weight.shape)}"
-            raise ArgumentError(call, "weights", found, f"{before.n} columns, as many as the layer before has rows")
-    first = chain[0].weight
-    for layer in chain:
-        if (layer.weight.dtype, layer.weight.device) != (first.dtype, first.device):
-            found = f"{layer.weight.dtype} on {layer.weight.device}"
-            raise ArgumentError(call, "weights", found, f"{first.dtype} on {first.device}, as the first")
-
-
 # ---------------------------------------------------------------------------------------------------------------------
 # Weights made ready for their products once, and made anew when they have changed.
 
@@ -163,9 +135,9 @@ class Formatted:
     """By layer and way; the oldest of a layer goes when there are too many."""
 
     def __init__(self) -> None:
-        self._kept: dict[int, dict[Implementation, tuple[tuple[Any, ...], Right]]] = {}
+        self._kept: dict[Hashable, dict[Implementation, tuple[tuple[Any, ...], Right]]] = {}
 
-    def __call__(self, place: int, layer: Layer, how: Implementation) -> Right:
+    def __call__(self, place: Hashable, layer: Layer, how: Implementation) -> Right:
         """The layer's weights for a way; as they lie, where nothing can be made of them beforehand."""
         mine, state = self._kept.setdefault(place, {}), state_of(layer.weight)
         found = mine.pop(how, None)

@@ -15,16 +15,15 @@ from torch.compiler import is_compiling
 from brrr.core.errors import ArgumentError
 from brrr.gpu import tensors_on
 from brrr.strassen.accuracy import PLAIN
-from brrr.strassen.execution import prepare_right
 from brrr.strassen.implementations import Implementation
-from brrr.strassen.operands import Right, check_operands, check_out, in_memory, operand_name
-from brrr.strassen.planner import ProductPlan, plan_of
+from brrr.strassen.operands import check_operands, check_out, in_memory, operand_name
+from brrr.strassen.planner import ProductPlan
 from brrr.strassen.product import PlainCalls, exact, plan_for, product
 from brrr.strassen.request import NOTHING, SCHEMA, SHORT, Inners, Limits, Request, limits_of
 
 
 def matmul(
-    a: torch.Tensor, b: torch.Tensor | Right, *, accuracy: float | str | None = None, level: int | None = None,
+    a: torch.Tensor, b: torch.Tensor, *, accuracy: float | str | None = None, level: int | None = None,
     form: str | None = None, inner: Inners = None, out: torch.Tensor | None = None, workspace_bytes: int | None = None,
 ) -> torch.Tensor:  # fmt: skip
     """Multiply two matrices by the fastest implementation that is predicted to be accurate enough.
@@ -41,8 +40,8 @@ def matmul(
     ----------
     a : torch.Tensor
         Of shape (m, k): float64, float32, float16 or bfloat16, with any strides.
-    b : torch.Tensor or Right
-        Of shape (k, n) and the same type. Also ``w.t()`` of a Linear's weights, or b as `prepare` returns it.
+    b : torch.Tensor
+        Of shape (k, n) and the same type. Also ``w.t()`` of a Linear's weights.
     accuracy : float or str, optional
         The relative error (Frobenius norm, against float64) that is allowed, or a type ("fp32", "tf32", "bf16", "fp16",
         "fp8", "fp64"): as accurate as the classical matmul in it. By default as accurate as in the operands' type.
@@ -77,8 +76,8 @@ def matmul(
     The predicted error is no bound: it holds for numbers of mean 0 and similar magnitude. A default call therefore
     takes no levels, and recomputes results that may have lost digits (docs/strassen.md). Each level amplifies the inner
     matmul's error. Gradients flow to both operands. Under torch.compile and torch's transforms it is one operator.
-    Under autocast operands are cast as torch casts them, unless `accuracy`, `inner` or `out` is given, or b is
-    prepared. On a CPU, 16-bit types and several levels may take more memory than `workspace_bytes`.
+    Under autocast operands are cast as torch casts them, unless `accuracy`, `inner` or `out` is given. On a CPU, 16-bit
+    types and several levels may take more memory than `workspace_bytes`.
 
     References
     ----------
@@ -89,33 +88,14 @@ def matmul(
     made = _torchs(a, b) if nothing else None
     if made is not None:
         return made
-    made = _checked(a, b, _limits(accuracy, level, form, inner, workspace_bytes), out)
-    if nothing and isinstance(b, torch.Tensor) and a.dtype == b.dtype == made.dtype and _is_plain(a, Right.of(b)):
+    made = checked_product(a, b, _limits(accuracy, level, form, inner, workspace_bytes), out)
+    if nothing and a.dtype == b.dtype == made.dtype and _is_plain(a, b):
         _PLAIN_CALLS.note(_kind(a, b))
     return made
 
 
-def prepare(
-    b: torch.Tensor, *, rows: int, accuracy: float | str | None = None, level: int | None = None,
-    form: str | None = None, inner: Inners = None, workspace_bytes: int | None = None,
-) -> Right:  # fmt: skip
-    """Precompute a right operand's sums of blocks, once, for left operands of `rows` rows.
-
-    >>> w = prepare(torch.ones(32, 16), rows=64, level=1, inner="sgemm")
-    >>> matmul(torch.ones(64, 32), w)[0, 0]
-    tensor(32.)
-
-    Other arguments as for `matmul`. With another number of rows, the implementation chosen here is kept.
-    """
-    check_operands("prepare", b.t(), b)
-    right = Right.of(b)
-    limits = _limits(accuracy, level, form, inner, workspace_bytes)
-    how = plan_of(Request(rows, right.n, right.k, operand_name(b), limits, prepared=True), b.device.type).implementation
-    return prepare_right(right, how, cut=True) if how.prepared else right
-
-
 def explain(
-    a: torch.Tensor, b: torch.Tensor | Right, *, accuracy: float | str | None = None, level: int | None = None,
+    a: torch.Tensor, b: torch.Tensor, *, accuracy: float | str | None = None, level: int | None = None,
     form: str | None = None, inner: Inners = None, workspace_bytes: int | None = None,
 ) -> ProductPlan:  # fmt: skip
     """Tell which implementation `matmul` would choose for these operands, and why, without multiplying.
@@ -126,7 +106,7 @@ def explain(
     Parameters
     ----------
     a, b : torch.Tensor
-        The operands, of shape (m, k) and (k, n). b may be prepared (`prepare`).
+        The operands, of shape (m, k) and (k, n).
     accuracy, level, form, inner, workspace_bytes
         As for `matmul`.
 
@@ -140,9 +120,8 @@ def explain(
     ArgumentError, DeviceMemoryError, UnavailableError
         As for `matmul`.
     """
-    check_operands("explain", a, b.matrix if isinstance(b, Right) else b)
-    right = b if isinstance(b, Right) else Right.of(b)
-    return plan_for(a, right, _limits(accuracy, level, form, inner, workspace_bytes))
+    check_operands("explain", a, b)
+    return plan_for(a, b.shape[1], _limits(accuracy, level, form, inner, workspace_bytes))
 
 
 def _limits(*asked: Any) -> Limits:
@@ -173,47 +152,40 @@ def _torchs(a: torch.Tensor, b: Any) -> torch.Tensor | None:
 _FLOATS = frozenset(getattr(torch, name) for name in PLAIN)
 
 
-def _is_plain(a: torch.Tensor, right: Right) -> bool:
+def _is_plain(a: torch.Tensor, b: torch.Tensor) -> bool:
     """Whether the plan is torch's product of the operands as they lie."""
-    chosen = plan_for(a, right, NOTHING, within=False)
+    chosen = plan_for(a, b.shape[1], NOTHING, within=False)
     return chosen.implementation == Implementation(PLAIN[operand_name(a)]) and not chosen.workspace_bytes
 
 
-def _checked(a: torch.Tensor, b: torch.Tensor | Right, limits: Limits, out: torch.Tensor | None) -> torch.Tensor:
+def checked_product(a: torch.Tensor, b: torch.Tensor, limits: Limits, out: torch.Tensor | None = None) -> torch.Tensor:
     """The product, whatever is given and asked: run at once, or as an operator of torch."""
-    if cast := _cast(a, b, limits, out):
-        a, b = cast
-    right = b if isinstance(b, Right) else None
-    check_operands("matmul", a, b if right is None else right.matrix)
-    other = b if right is None else right.source
-    assert isinstance(other, torch.Tensor)
-    learns = (a.requires_grad or other.requires_grad) and torch.is_grad_enabled()
-    if learns and (out is not None or right is not None):
-        name, found = ("out", "a tensor") if out is not None else ("b", "prepared")
-        raise ArgumentError("matmul", name, found, "None where gradients are wanted", "Use torch.no_grad()")
-    if not learns and in_memory(a) and in_memory(other):
-        return product(a, right or Right.of(other), limits, out)
-    if right is not None and right.implementation is not None:
-        limits = limits.way_of(right.implementation)
-    below = other if right is None else right.matrix
+    a, b = _cast(a, b, limits, out)
+    check_operands("matmul", a, b)
+    learns = (a.requires_grad or b.requires_grad) and torch.is_grad_enabled()
+    if learns and out is not None:
+        expected = "None where gradients are wanted"
+        raise ArgumentError("matmul", "out", "a tensor", expected, "Use torch.no_grad()")
+    here = in_memory(a) and in_memory(b)
+    if here and not learns:
+        return product(a, b, limits, out)
     if out is not None:
-        check_out("matmul", out, a, below.shape[1], below)
-    run = operator if is_compiling() or (in_memory(a) and in_memory(below)) else _Product.apply
-    made: torch.Tensor = run(a, below, *limits.typed)  # type: ignore[no-untyped-call]
+        check_out("matmul", out, a, b.shape[1], b)
+    run = operator if here or is_compiling() else _Product.apply
+    made: torch.Tensor = run(a, b, *limits.typed)  # type: ignore[no-untyped-call]
     return made if out is None else out.copy_(made)
 
 
 def _cast(
-    a: torch.Tensor, b: torch.Tensor | Right, limits: Limits, out: torch.Tensor | None
-) -> tuple[torch.Tensor, torch.Tensor] | None:
-    """The operands as autocast has torch's product take them; None where they are taken as they are."""
+    a: torch.Tensor, b: torch.Tensor, limits: Limits, out: torch.Tensor | None
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """The operands as autocast has torch's product take them."""
     given = isinstance(a, torch.Tensor) and isinstance(b, torch.Tensor)
     if not given or out is not None or limits.accuracy is not None or limits.inners:
-        return None
-    assert isinstance(b, torch.Tensor)
+        return a, b
     kind = tensors_on(a.device)
     if not torch.is_autocast_enabled(kind) or not {a.dtype, b.dtype} <= {torch.float32, torch.float16, torch.bfloat16}:
-        return None
+        return a, b
     dtype = torch.get_autocast_dtype(kind)
     return a.to(dtype), b.to(dtype)
 
@@ -225,7 +197,7 @@ def _cast(
 @torch.library.custom_op("brrr::matmul", mutates_args=(), schema=f"(Tensor a, Tensor b, {SCHEMA}) -> Tensor")
 def operator(a: torch.Tensor, b: torch.Tensor, *limits: Any) -> torch.Tensor:
     """`matmul` as torch knows it; its limits as `Limits.typed` has them."""
-    return product(a, Right.of(b), Limits.of_typed(*limits))
+    return product(a, b, Limits.of_typed(*limits))
 
 
 @operator.register_fake

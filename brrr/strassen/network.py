@@ -19,8 +19,8 @@ import torch
 from torch import nn
 
 from brrr.core.errors import ArgumentError
-from brrr.strassen.layers import Layer, check_chain, hooked, is_linear, layers_of, parts_of
-from brrr.strassen.operators import Runner, Runners
+from brrr.strassen.layers import Layer, hooked, is_linear, parts_of
+from brrr.strassen.operators import Runners
 from brrr.strassen.planner import ProductPlan
 from brrr.strassen.request import Inners, Limits
 
@@ -50,8 +50,8 @@ class StrassenMLP(nn.Sequential):
     Notes
     -----
     Names and parameters are those of a Sequential of the same modules, so ``state_dict``, ``.to()``, optimizers and
-    copies work. The number of rows may differ from call to call, and sizes may be odd. There is no double backward: for
-    that, use torch's own modules. Before a capture, call it on the stream that will be captured, as `capture` does.
+    copies work. The number of rows may differ from call to call, and sizes may be odd. Before a capture, call it on the
+    stream that will be captured, as `capture` does.
     """
 
     def __init__(
@@ -70,7 +70,6 @@ class StrassenMLP(nn.Sequential):
         """Make a network of these weights (n, k) and biases (n,), with a ReLU after each layer; nothing is copied."""
         if len(weights) != len(biases) or not weights:
             raise ArgumentError("StrassenMLP.of", "biases", f"{len(biases)} of them", f"{len(weights)}, one a layer")
-        check_chain("StrassenMLP.of", tuple(map(Layer, weights, biases)))
         modules: list[nn.Module] = []
         for weight, bias in zip(weights, biases, strict=True):
             modules += [_linear(weight, bias), nn.ReLU()]
@@ -82,7 +81,7 @@ class StrassenMLP(nn.Sequential):
             return cast("torch.Tensor", super().forward(input))  # type: ignore[no-untyped-call]
         y = input
         for place, part in enumerate(parts_of(self)):
-            y = part(y) if isinstance(part, nn.Module) else self._runners(place, layers_of(part), y)
+            y = part(y) if isinstance(part, nn.Module) else self._runners(place, part, y)
         self._runners.note(input)
         return y
 
@@ -93,8 +92,8 @@ class StrassenMLP(nn.Sequential):
         >>> [plan.implementation.name for plan in model.explain(64)]
         ['sgemm-strassen-1-prepared']
         """
-        chains = (layers_of(part) for part in parts_of(self) if not isinstance(part, nn.Module))
-        return [plan for chain in chains for plan in Runner(self.limits, self.graphs).plans(chain, rows)]
+        chains = (part for part in parts_of(self) if not isinstance(part, nn.Module))
+        return [plan for chain in chains for plan in self._runners.plans(chain, rows)]
 
 
 class StrassenLinear(nn.Linear):
@@ -196,25 +195,20 @@ def _fused(module: nn.Module, options: dict[str, Any], seen: dict[int, nn.Module
 
 
 def _made(module: nn.Module, options: dict[str, Any], seen: dict[int, nn.Module]) -> nn.Module:
+    """In a Sequential a Linear stays one: its neighbours are looked for there."""
     if is_linear(module):
-        assert isinstance(module, nn.Linear)
         *limits, graphs = options.values()
-        return StrassenLinear.like(module, Limits(*limits), graphs)
-    if type(module) is nn.Sequential and not hooked(module):
-        inside = OrderedDict((name, _inside(child, options, seen)) for name, child in children(module))
+        return StrassenLinear.like(cast("nn.Linear", module), Limits(*limits), graphs)
+    chain, inside = type(module) is nn.Sequential and not hooked(module), OrderedDict[str, nn.Module]()
+    for (
+        name,
+        child,
+    ) in module._modules.items():  # `named_children` leaves out a second name
+        if child is not None:
+            inside[name] = child if chain and is_linear(child) else _fused(child, options, seen)
+    if chain:
         return StrassenMLP(inside, **options).train(module.training)
-    for name, child in children(module):
-        replaced = _fused(child, options, seen)
-        if replaced is not child:
-            setattr(module, name, replaced)
+    for name, child in inside.items():
+        if child is not module._modules[name]:
+            setattr(module, name, child)
     return module
-
-
-def children(module: nn.Module) -> list[tuple[str, nn.Module]]:
-    """A module's children by name; `named_children` leaves out the second name of one that is there twice."""
-    return [(name, child) for name, child in module._modules.items() if child is not None]
-
-
-def _inside(child: nn.Module, options: dict[str, Any], seen: dict[int, nn.Module]) -> nn.Module:
-    """In a Sequential, a Linear stays one: its neighbours are looked for there."""
-    return child if is_linear(child) else _fused(child, options, seen)

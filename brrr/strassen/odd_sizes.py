@@ -28,7 +28,6 @@ from typing import NamedTuple
 
 from brrr.counting.cost import ITEMSIZE
 from brrr.strassen.algebra.blocks import COLUMN_MULTIPLE
-from brrr.strassen.implementations import Implementation
 from brrr.strassen.problem import IMPLEMENTATIONS as IMPLEMENTATIONS
 from brrr.strassen.problem import Problem, Sizes
 
@@ -66,45 +65,19 @@ class Copied(NamedTuple):
     right: bool = False
     result: bool = False
 
-    @property
-    def any(self) -> bool:
-        """Whether one is."""
-        return self.left or self.right or self.result
-
 
 NOTHING = Copied()
 
 
 @lru_cache(maxsize=4096)
 def core_of(problem: Problem) -> Sizes:
-    """The sizes (m, n, k) of what goes through the levels; the rest are thin products. All of it where that is faster.
-
-    A prepared right side does not know how many rows it will meet: its n and k are chosen as for a square product.
-    """
-    how, (m, n, k) = problem.implementation, problem.sizes
-    if problem.whole or not how.level or min(m, n, k) < SMALL:
+    """The sizes (m, n, k) of what goes through the levels; the rest are thin products. All of it where that pays."""
+    if problem.whole or not problem.implementation.level or min(problem.sizes) < SMALL:
         return problem.sizes
-    if not how.prepared:
-        return _best(problem)
-    core = right_core(how, n, k, problem.operand)
-    return rows_of(problem, core), *core
-
-
-@lru_cache(maxsize=4096)
-def right_core(how: Implementation, n: int, k: int, operand: str = "float32") -> tuple[int, int]:
-    """The core (n, k) of a right side that is prepared for products of any number of rows."""
-    if not how.level or min(n, k) < SMALL:
-        return n, k
-    rows = max(n, k) >> how.level << how.level
-    return _best(Problem(how, rows, n, k, operand), (rows, None, None))[1:]
-
-
-@lru_cache(maxsize=4096)
-def rows_of(problem: Problem, core: tuple[int, int]) -> int:
-    """How many rows go through the levels with a right side whose core, (n, k), is given."""
-    if problem.m < SMALL or min(core) < SMALL:
-        return problem.m
-    return _best(problem, (None, *core))[0]
+    rows, columns, depths = _candidates(problem)
+    cores = {core: _seconds(problem, core) for core in product(rows, columns, depths)}
+    best = min(cores, key=cores.__getitem__)
+    return best if cores[best] < GAIN * cores[problem.sizes] else problem.sizes
 
 
 @lru_cache(maxsize=4096)
@@ -137,38 +110,26 @@ def thin_parts(core: Sizes, sizes: Sizes) -> list[Sizes]:
     return [each for each in parts if min(each) > 0]
 
 
-def _best(problem: Problem, fixed: tuple[int | None, int | None, int | None] = (None, None, None)) -> Sizes:
-    """The core with the least time, where some of its sizes may be fixed; all of it unless another saves enough."""
-    offered = zip(fixed, _candidates(problem), strict=True)
-    rows, columns, depths = (each if kept is None else [kept] for kept, each in offered)
-    seconds = {core: _seconds(problem, core) for core in product(rows, columns, depths)}
-    whole, best = next(iter(seconds)), min(seconds, key=seconds.__getitem__)
-    return best if seconds[best] < GAIN * seconds[whole] else whole
-
-
 def _candidates(problem: Problem) -> list[list[int]]:
-    """For m, n and k: first the size itself, then the multiples below it of whole blocks, and of blocks of whole tiles.
+    """For m, n and k: first the size itself, then the multiples below it of whole blocks, and of blocks of whole tiles,
+    where they leave little.
 
     Of k nothing is split off short types: the rest is added to a result that was rounded before.
     """
-    blocks, tile = 1 << problem.implementation.level, TILES[0][0]
-    units = [(blocks, blocks * tile), (blocks * COLUMN_MULTIPLE, blocks * tile), (blocks * COLUMN_MULTIPLE,)]
-    if ITEMSIZE[problem.operand] < 4:
-        units[2] = ()
-    return [[size, *_below(size, each)] for size, each in zip(problem.sizes, units, strict=True)]
-
-
-def _below(size: int, units: tuple[int, ...]) -> list[int]:
-    """The next smaller multiples, where they leave little."""
-    found = {size // unit * unit for unit in units}
-    return sorted(each for each in found if each < size and size - each <= LARGEST_REST * size)
+    blocks, tile, short = 1 << problem.implementation.level, TILES[0][0], ITEMSIZE[problem.operand] < 4
+    words, found = blocks * COLUMN_MULTIPLE, []
+    cuts = (blocks, blocks * tile), (words, blocks * tile), () if short else (words,)
+    for size, units in zip(problem.sizes, cuts, strict=True):
+        below = sorted({size // unit * unit for unit in units})
+        found.append([size, *(each for each in below if each < size and size - each <= LARGEST_REST * size)])
+    return found
 
 
 def _seconds(problem: Problem, core: Sizes) -> float:
     """A core's products in full tiles, and the thin products beside it."""
     m, n, k = core
     rows, deep, columns = replace(problem, m=m, n=n, k=k).block
-    tiled = min(_up(rows, tile) * _up(columns, tile) / share for tile, share in TILES)
+    tiled = min(-(-rows // tile) * -(-columns // tile) * tile * tile / share for tile, share in TILES)
     thin_s = sum(_thin_s(each, each[2] < problem.k, problem.operand) for each in thin_parts(core, problem.sizes))
     return problem.implementation.products * 2.0 * tiled * deep / FLOP_PER_S[problem.implementation.inner] + thin_s
 
@@ -181,7 +142,3 @@ def _thin_s(part: Sizes, added: bool, operand: str) -> float:
     arithmetic = waves * 2.0 * TILES[0][0] * NARROW * k * MULTIPROCESSORS / FLOP_PER_S["sgemm"]
     moved = size * (m * k + k * n + (1 + added) * m * n)  # what is added to is read too
     return LAUNCH_S + max(arithmetic, moved / BYTES_PER_S)
-
-
-def _up(size: int, unit: int) -> int:
-    return -(-size // unit) * unit

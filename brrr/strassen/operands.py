@@ -15,8 +15,8 @@ from dataclasses import dataclass, field, replace
 import torch
 
 from brrr.core.errors import ArgumentError, DeviceMemoryError, is_out_of_memory
+from brrr.strassen.cost import rounded
 from brrr.strassen.implementations import Implementation
-from brrr.strassen.workspace import rounded
 
 DTYPES = (torch.float64, torch.float32, torch.float16, torch.bfloat16)
 
@@ -57,11 +57,6 @@ class Right:
     def matrix(self) -> torch.Tensor:
         """It as (k, n)."""
         return self.source.t() if self.transposed else self.source
-
-    @property
-    def nbytes(self) -> int:
-        """What its factors take."""
-        return sum(each.numel() * each.element_size() for each in self.factors)
 
     def cut(self, n: int, k: int) -> Right:
         """Its first n columns and k rows, with the sums that were made of those.
@@ -134,20 +129,24 @@ def in_memory(x: torch.Tensor) -> bool:
 # One piece of memory for all buffers of a product, so that what it takes is what was stated.
 
 
+def allocated(shape: tuple[int, ...], dtype: torch.dtype, device: torch.device | str, what: str) -> torch.Tensor:
+    """An empty tensor; DeviceMemoryError, which says how many bytes `what` needs, where there are less."""
+    try:
+        return torch.empty(shape, dtype=dtype, device=device)
+    except RuntimeError as error:  # torch's own error for a GPU is one of these too
+        if not is_out_of_memory(error):
+            raise
+        nbytes, hint = math.prod(shape) * dtype.itemsize, "Take fewer levels, or level=0"
+        found = f"matmul: {what} needs {nbytes} bytes on {device}, and there are less. {hint}"
+        raise DeviceMemoryError(found) from error
+
+
 class Arena:
     """`nbytes` bytes on a device, given out as tensors from the front; `mark` gives back what was taken inside it."""
 
     def __init__(self, nbytes: int, device: torch.device | str) -> None:
         self.nbytes, self._taken = nbytes, 0
-        try:
-            self.memory = torch.empty(nbytes, dtype=torch.uint8, device=device)
-        except RuntimeError as error:  # torch's own error for a GPU is one of these too
-            if not is_out_of_memory(error):
-                raise
-            raise DeviceMemoryError(
-                f"matmul: it needs a workspace of {nbytes} bytes on {device}, and there are less. Take fewer levels, "
-                "or level=0"
-            ) from error
+        self.memory = allocated((nbytes,), torch.uint8, device, "a workspace")
 
     @classmethod
     def over(cls, memory: torch.Tensor) -> Arena:

@@ -13,7 +13,8 @@ from __future__ import annotations
 
 import warnings
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from functools import reduce
 from itertools import count
 from typing import Any
 from weakref import WeakValueDictionary
@@ -24,93 +25,118 @@ from brrr.core.errors import UnavailableError
 from brrr.gpu.cublas_lt import capturing
 from brrr.gpu.precision import in_full_precision
 from brrr.strassen.accuracy import PLAIN
-from brrr.strassen.chain_run import ChainRun, gradients, outputs_of
+from brrr.strassen.chain_run import ChainRun, outputs_of
 from brrr.strassen.implementations import Implementation
 from brrr.strassen.layers import Chain, Formatted, chain_of, flat, planned
+from brrr.strassen.multiply import checked_product
 from brrr.strassen.operands import in_memory, operand_name
 from brrr.strassen.planner import ProductPlan
-from brrr.strassen.product import PlainCalls
+from brrr.strassen.product import PlainCalls, exact
 from brrr.strassen.request import SCHEMA, Limits
 
 
-class Runner:
-    """One chain's plans, by powers of two of rows, its weights made ready, and the launches of the last sizes."""
+class Runners:
+    """How a module runs its chains; a copy of the module begins anew.
+
+    Plans by powers of two of rows, each chain's weights made ready, and its launches for the last numbers of rows.
+    """
 
     KEPT = 4
-    """Numbers of rows whose buffers are kept."""
+    """Numbers of rows whose buffers are kept for a chain."""
 
     def __init__(self, limits: Limits, graphs: bool = False) -> None:
-        self.limits, self.graphs = limits, graphs
+        self.limits, self.graphs, self.number = limits, graphs, next(_NUMBERS)
+        self._plain_calls, self._all_plain = PlainCalls(), False
         self._formatted, self._plans = Formatted(), dict[tuple[Any, ...], list[ProductPlan]]()
-        self._runs: OrderedDict[tuple[Any, ...], ChainRun] = OrderedDict()
+        self._runs: dict[int, OrderedDict[tuple[Any, ...], ChainRun]] = {}
         self._captured: list[ChainRun] = []  # a graph knows their buffers by address, so they stay
+        _ALL[self.number] = self
 
-    def plans(self, chain: Chain, rows: int, *, prepared: bool = True) -> list[ProductPlan]:
+    def torchs(self, x: torch.Tensor) -> bool:
+        """Whether each chain was found to be torch's for inputs like x; if not, this call may find it."""
+        if torch.compiler.is_compiling():
+            return False
+        self._all_plain = True
+        return _kind(x) in self._plain_calls and exact(x)
+
+    def note(self, x: torch.Tensor) -> None:
+        """Remember what this call found."""
+        if not torch.compiler.is_compiling() and self._all_plain:
+            self._plain_calls.note(_kind(x))
+
+    def __call__(self, place: int, chain: Chain, x: torch.Tensor) -> torch.Tensor:
+        """The result of the chain at a place for x, (..., k)."""
+        if not _fits(chain, x) or torch.is_autocast_enabled(x.device.type):
+            return by_torch(chain, x)[-1]
+        tensors, layout = flat(chain)
+        learning = torch.is_grad_enabled() and any(each.requires_grad for each in (x, *tensors))
+        rows, compiling, chosen = x.reshape(-1, x.shape[-1]), torch.compiler.is_compiling(), None
+        if not compiling and all(map(in_memory, (x, *tensors))):
+            chosen = self.chosen(chain, rows, learning)
+            self._all_plain &= chosen is None
+        else:  # inside torch.vmap, torch.func.grad and the like
+            self._all_plain = self._all_plain and compiling
+        if chosen is None and not compiling:
+            return by_torch(chain, x)[-1]
+        if compiling or learning:
+            asked = (*self.limits.typed, self.graphs, self.number, place, learning)
+            made = operator(rows, tensors, layout, *asked)
+        else:
+            made = self.run(place, chain, rows, chosen)
+        return torch.reshape(made[-1], (*x.shape[:-1], chain[-1].n))
+
+    def plans(self, chain: Chain, rows: int, prepared: bool = True) -> list[ProductPlan]:
         """Each layer's, its weights' part made beforehand or not, for the power of two that is no more than rows."""
         weight, shapes = chain[0].weight, tuple((layer.n, layer.k) for layer in chain)
-        key = shapes, power_of_two(rows), operand_name(weight), weight.device.type
-        if (found := self._plans.get((*key, prepared))) is None:
-            found = self._plans[(*key, prepared)] = planned(*key, self.limits, prepared=prepared, eager=not self.graphs)
-        return found
-
-    def __call__(self, chain: Chain, x: torch.Tensor, chosen: list[Implementation] | None) -> torch.Tensor:
-        """The chain's result for x, (rows, k), by `ways`."""
-        return self._tried(self._inferred, chain, x, chosen)[-1]
-
-    def outputs(self, chain: Chain, x: torch.Tensor) -> list[torch.Tensor]:
-        """Each layer's output, for gradients to be made of."""
-        return self._tried(outputs_of, chain, x, self.chosen(chain, x, learning=True))
+        power_of_two = 1 << max(0, rows.bit_length() - 1)
+        key = shapes, power_of_two, operand_name(weight), weight.device.type
+        if (key, prepared) not in self._plans:
+            self._plans[key, prepared] = planned(*key, self.limits, prepared=prepared, eager=not self.graphs)
+        return self._plans[key, prepared]
 
     def chosen(self, chain: Chain, x: torch.Tensor, learning: bool) -> list[Implementation] | None:
         """Each layer's; None where all are torch's own."""
         if not x.numel():
             return None
-        chosen = [plan.implementation for plan in self.plans(chain, x.shape[0], prepared=not learning)]
-        operand = operand_name(x)
-        exact = learning or operand != "float32" or in_full_precision()
-        return None if exact and all(how == Implementation(PLAIN[operand]) for how in chosen) else chosen
+        chosen, operand = [plan.implementation for plan in self.plans(chain, x.shape[0], not learning)], operand_name(x)
+        plain = learning or operand != "float32" or in_full_precision()
+        return None if plain and all(how == Implementation(PLAIN[operand]) for how in chosen) else chosen
 
-    def _tried(
-        self, run: Callable[[Chain, torch.Tensor, list[Implementation]], list[torch.Tensor]], chain: Chain,
-        x: torch.Tensor, chosen: list[Implementation] | None,
-    ) -> list[torch.Tensor]:  # fmt: skip
+    def run(
+        self, place: int, chain: Chain, x: torch.Tensor, chosen: list[Implementation] | None, learning: bool = False
+    ) -> list[torch.Tensor]:
+        """The chain's result for x, (rows, k), in these ways; behind each layer's output before it where `learning`."""
+        if chosen is None:
+            return by_torch(chain, x)
         try:
-            return by_torch(chain, x) if chosen is None else run(chain, x, chosen)
+            if learning:
+                return outputs_of(chain, x, chosen)
+            with torch.inference_mode(False), torch.no_grad():  # buffers that any later call may write to
+                run = self._run(place, chain, x, chosen)
+            with torch.no_grad():
+                return [run(x)]
         except UnavailableError as missing:
             if self.limits.inners:
                 raise
-            warnings.warn(f"StrassenMLP: {missing}; torch's own modules run instead", stacklevel=5)
+            warnings.warn(f"StrassenMLP: {missing}; torch's own modules run instead", stacklevel=4)
             return by_torch(chain, x)
 
-    def _inferred(self, chain: Chain, x: torch.Tensor, chosen: Sequence[Implementation]) -> list[torch.Tensor]:
-        with torch.inference_mode(False), torch.no_grad():  # buffers that any later call may write to
-            run = self._run(chain, x, chosen)
-        with torch.no_grad():
-            return [run(x)]
-
-    def _run(self, chain: Chain, x: torch.Tensor, chosen: Sequence[Implementation]) -> ChainRun:
+    def _run(self, place: int, chain: Chain, x: torch.Tensor, chosen: Sequence[Implementation]) -> ChainRun:
         """The launches for these ways and so many rows; those of the last few sizes are kept."""
-        pairs = zip(chain, chosen, strict=True)
-        rights = [self._formatted(place, layer, how) for place, (layer, how) in enumerate(pairs)]
+        runs, pairs = self._runs.setdefault(place, OrderedDict()), zip(chain, chosen, strict=True)
+        rights = [self._formatted((place, number), *each) for number, each in enumerate(pairs)]
         biases = (0 if layer.bias is None else layer.bias.data_ptr() for layer in chain)
-        sides = *(id(each) for each in rights), *biases
-        key = x.shape[0], x.dtype, x.device, _stream(x), *chosen, *sides
-        run = self._runs.pop(key, None) or ChainRun(chain, chosen, rights, x)
-        self._runs[key] = run
+        stream = torch.cuda.current_stream(x.device).cuda_stream if x.is_cuda else 0  # launches are made for one
+        key = x.shape[0], x.dtype, x.device, stream, *chosen, *map(id, rights), *biases
+        run = runs[key] = runs.pop(key) if key in runs else ChainRun(chain, chosen, rights, x)
         if x.is_cuda and capturing() and run not in self._captured:
             self._captured.append(run)
-        while len(self._runs) > self.KEPT:
-            self._runs.popitem(last=False)
+        while len(runs) > self.KEPT:
+            runs.popitem(last=False)
         return run
 
-
-def power_of_two(rows: int) -> int:
-    """The largest power of two that is no more than rows: plans are made for those.
-
-    >>> power_of_two(1), power_of_two(1500)
-    (1, 1024)
-    """
-    return 1 << max(0, rows.bit_length() - 1)
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Runners, (self.limits, self.graphs)
 
 
 def by_torch(chain: Chain, x: torch.Tensor) -> list[torch.Tensor]:
@@ -119,63 +145,6 @@ def by_torch(chain: Chain, x: torch.Tensor) -> list[torch.Tensor]:
     for layer in chain:
         outputs.append(layer.plain(outputs[-1] if outputs else x))
     return outputs
-
-
-def _stream(x: torch.Tensor) -> int:
-    """Launches are made for one stream."""
-    return int(torch.cuda.current_stream(x.device).cuda_stream) if x.is_cuda else 0
-
-
-class Runners:
-    """A module's, one a chain; a copy of the module begins with none."""
-
-    def __init__(self, limits: Limits, graphs: bool = False) -> None:
-        self.limits, self.graphs, self._made = limits, graphs, dict[int, Runner]()
-        self._plain_calls, self._all_plain = PlainCalls(), False
-        self.number = next(_NUMBERS)
-        _ALL[self.number] = self
-
-    def at(self, place: int) -> Runner:
-        """That of one chain."""
-        if place not in self._made:
-            self._made[place] = Runner(self.limits, self.graphs)
-        return self._made[place]
-
-    def torchs(self, x: torch.Tensor) -> bool:
-        """Whether each chain was found to be torch's for inputs like x; if not, this call may find it."""
-        if not torch.compiler.is_compiling():
-            self._all_plain = True
-        return not torch.compiler.is_compiling() and self._plain_calls.has(_kind(x), x)
-
-    def note(self, x: torch.Tensor) -> None:
-        """Remember what this call found."""
-        if not torch.compiler.is_compiling() and self._all_plain:
-            self._plain_calls.note(_kind(x))
-
-    def __call__(self, place: int, chain: Chain, x: torch.Tensor) -> torch.Tensor:
-        """The chain's result for x, (..., k)."""
-        (tensors, layout), y = flat(chain), None
-        if not _fits(chain, x) or torch.is_autocast_enabled(x.device.type):
-            return by_torch(chain, x)[-1]
-        learning = torch.is_grad_enabled() and any(each.requires_grad for each in (x, *tensors))
-        rows, limits = x.reshape(-1, x.shape[-1]), self.limits.typed
-        asked = (layout, *limits, self.graphs, self.number, place, learning)
-        if torch.compiler.is_compiling():
-            y = operator(rows, tensors, *asked)[-1]
-        elif all(map(in_memory, (x, *tensors))):
-            chosen = self.at(place).chosen(chain, rows, learning)
-            self._all_plain &= chosen is None
-            if chosen is not None:
-                y = operator(rows, tensors, *asked)[-1] if learning else self.at(place)(chain, rows, chosen)
-        else:  # inside torch.vmap, torch.func.grad and the like
-            self._all_plain = False
-        return by_torch(chain, x)[-1] if y is None else y.reshape(*x.shape[:-1], chain[-1].n)
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> Runners:
-        return Runners(self.limits, self.graphs)
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return Runners, (self.limits, self.graphs)
 
 
 def _kind(x: torch.Tensor) -> tuple[Any, ...]:
@@ -189,14 +158,17 @@ _ALL: WeakValueDictionary[int, Runners] = WeakValueDictionary()
 
 
 def _fits(chain: Chain, x: torch.Tensor) -> bool:
-    """Whether x is of the chain's type and device; where it is not, torch says what is wrong with it."""
-    weight = chain[0].weight
-    alike = x.dim() >= 1 and (x.dtype, x.device, x.shape[-1]) == (weight.dtype, weight.device, chain[0].k)
-    return alike and operand_name(x) in PLAIN
+    """Whether x and all layers fit each other; where they do not, torch says what is wrong."""
+    wide = x.shape[-1] if x.dim() else None
+    for layer in chain:
+        if (layer.weight.dtype, layer.weight.device, layer.k) != (x.dtype, x.device, wide):
+            return False
+        wide = layer.n
+    return operand_name(x) in PLAIN
 
 
 # ---------------------------------------------------------------------------------------------------------------------
-# A chain as an operator of torch, and its gradients as another.
+# A chain as an operator of torch; its gradients are products of `matmul`.
 
 
 @torch.library.custom_op(
@@ -213,11 +185,12 @@ def operator(x: torch.Tensor, tensors: Sequence[torch.Tensor], layout: str, *ask
     exported and loaded, nothing is kept.
     """
     *limits, graphs, number, place, learning = asked
-    made, found = Limits.of_typed(*limits), _ALL.get(number)
-    same = found is not None and (found.limits, found.graphs) == (made, graphs)
-    chain, runner = chain_of(tensors, layout), found.at(place) if found is not None and same else Runner(made)
+    made, runner, chain = Limits.of_typed(*limits), _ALL.get(number), chain_of(tensors, layout)
+    if runner is None or (runner.limits, runner.graphs) != (made, graphs):
+        runner = Runners(made)
     with torch.autocast(x.device.type, enabled=False), torch.no_grad():
-        return runner.outputs(chain, x) if learning else [runner(chain, x, runner.chosen(chain, x, learning=False))]
+        made_of = runner.run(place, chain, x, runner.chosen(chain, x, learning), learning)
+    return made_of if learning else made_of[-1:]
 
 
 @operator.register_fake
@@ -226,45 +199,31 @@ def _(x: torch.Tensor, tensors: Sequence[torch.Tensor], layout: str, *asked: Any
     return [x.new_empty(x.shape[0], layer.weight.shape[0]) for layer in (chain if asked[-1] else chain[-1:])]
 
 
-@torch.library.custom_op(
-    "brrr::layers_backward",
-    mutates_args=(),
-    schema=f"(Tensor x, Tensor[] tensors, Tensor[] outputs, Tensor gradient, str layout, {SCHEMA}, bool[] wanted)"
-    " -> Tensor[]",
-)
-def backward_operator(
-    x: torch.Tensor, tensors: Sequence[torch.Tensor], outputs: Sequence[torch.Tensor], gradient: torch.Tensor,
-    layout: str, *asked: Any,
-) -> list[torch.Tensor]:  # fmt: skip
-    """The gradients that are `wanted` of x and `tensors`, by that of the last output; before `wanted` its limits."""
-    *limits, wanted = asked
-    with torch.autocast(x.device.type, enabled=False), torch.no_grad():
-        made = gradients(chain_of(tensors, layout), x, outputs, gradient, wanted, Limits.of_typed(*limits))
-    return [each for each in made if each is not None]
-
-
-@backward_operator.register_fake
-def _(
-    x: torch.Tensor, tensors: Sequence[torch.Tensor], outputs: Sequence[torch.Tensor], gradient: torch.Tensor,
-    layout: str, *asked: Any,
-) -> list[torch.Tensor]:  # fmt: skip
-    return [each.new_empty(each.shape) for each, wanted in zip((x, *tensors), asked[-1], strict=True) if wanted]
-
-
 def _remember(ctx: Any, inputs: tuple[Any, ...], output: Sequence[torch.Tensor]) -> None:
     x, tensors, ctx.layout, *asked = inputs
-    ctx.limits, ctx.count, ctx.given = asked[:-4], len(tensors), len(inputs)
+    ctx.limits, ctx.count, ctx.given = Limits.of_typed(*asked[:-4]), len(tensors), len(inputs)
+    ctx.set_materialize_grads(False)
     ctx.save_for_backward(x, *tensors, *output)
 
 
-def _gradients(ctx: Any, incoming: Sequence[torch.Tensor]) -> tuple[Any, ...]:
-    """Only the last output is given to anyone, so the others' gradients are zeros."""
+def _gradients(ctx: Any, incoming: Sequence[torch.Tensor | None]) -> tuple[Any, ...]:
+    """Of x, of weights and of biases, by those of the outputs: of the last alone, but for gradients of gradients."""
     x, *rest = ctx.saved_tensors
-    tensors, outputs = rest[: ctx.count], rest[ctx.count :]
-    wanted = [ctx.needs_input_grad[0], *ctx.needs_input_grad[1]]
-    found = iter(backward_operator(x, tensors, outputs, incoming[-1], ctx.layout, *ctx.limits, wanted))
-    of_x, *of_tensors = [next(found) if each else None for each in wanted]
-    return of_x, of_tensors, *(None for _ in range(ctx.given - 2))
+    chain, outputs, gradient = chain_of(rest[: ctx.count], ctx.layout), rest[ctx.count :], None
+    left, found = [ctx.needs_input_grad[0], *ctx.needs_input_grad[1]], list[torch.Tensor | None]()
+    with torch.autocast(x.device.type, enabled=False):
+        for layer, given, output, own in reversed(list(zip(chain, [x, *outputs], outputs, incoming, strict=False))):
+            if not any(left):
+                break
+            flows = [each for each in (gradient, own) if each is not None]
+            gradient = reduce(torch.add, flows) if flows else torch.zeros_like(output)
+            if layer.relu:
+                gradient = torch.where(output > 0, gradient, 0)
+            if layer.bias is not None:
+                found.insert(0, gradient.sum(0) if left.pop() else None)
+            found.insert(0, checked_product(gradient.t(), given, ctx.limits) if left.pop() else None)
+            gradient = checked_product(gradient, layer.weight, ctx.limits) if any(left) else None
+    return gradient, [None] * (ctx.count - len(found)) + found, *(None for _ in range(ctx.given - 2))
 
 
 operator.register_autograd(_gradients, setup_context=_remember)

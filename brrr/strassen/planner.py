@@ -7,22 +7,23 @@
 Importing this loads no torch.
 """
 
+import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from brrr.core import units
 from brrr.core.errors import ArgumentError, DeviceMemoryError
 from brrr.core.measurement import Processor
 from brrr.gpu import is_cpu, is_gpu, tensors_on
-from brrr.roofline.device_model import STAND_IN, STANDS_IN, Where, known_here, model_of, unnamed
+from brrr.roofline.device_model import STAND_IN, STANDS_IN, DeviceModel, Where, known_here, model_of, unnamed
 from brrr.roofline.peaks import MissingPeakError
-from brrr.strassen.accuracy import CLOSE, OF_TYPE, PLAIN, accuracy_limit, predicted_error
+from brrr.strassen.accuracy import CLOSE, PLAIN, accuracy_limit, predicted_error
+from brrr.strassen.cost import host_slowness, issuing_s, seconds, workspace_bytes
 from brrr.strassen.implementations import IMPLEMENTATIONS, Implementation
 from brrr.strassen.odd_sizes import copied, core_of
-from brrr.strassen.predictor import ParetoPoint, Predictor, candidates, estimates, host_slowness, issuing_s, marked
 from brrr.strassen.request import Inners, Limits, Request
-from brrr.strassen.workspace import workspace_bytes as least_bytes
 
 GAIN = 1.03
 """Levels are taken where they are predicted faster than the classical product by so much: predictions are no better."""
@@ -32,8 +33,7 @@ GAIN = 1.03
 class ProductPlan:
     """How two matrices will be multiplied, and why; prints as that sentence.
 
-    `predicted_s` is None where nothing is known of the device. `estimates` are all ways that were looked at, the
-    fastest first, with those that are dominated named as such.
+    `predicted_s` is None where nothing is known of the device, or of the implementation's type on it.
     """
 
     implementation: Implementation
@@ -43,13 +43,7 @@ class ProductPlan:
     predicted_s: float | None
     predicted_error: float
     workspace_bytes: int
-    why: str
-    estimates: tuple[ParetoPoint, ...] = field(default=(), repr=False)
-
-    @property
-    def rate(self) -> float | None:
-        """The effective rate, 2 m n k over the predicted time, in FLOP/s: above the hardware's peak if levels pay."""
-        return 2.0 * self.m * self.n * self.k / self.predicted_s if self.predicted_s else None
+    why: str = ""
 
     def __str__(self) -> str:
         size = f"{self.m} x {self.k} by {self.k} x {self.n}"
@@ -114,36 +108,53 @@ def plan_of(request: Request, device: Where) -> ProductPlan:
 @lru_cache(maxsize=4096)
 def _planned(request: Request, kind: Processor, device: Where) -> ProductPlan:
     """On a kind of device; by the figures of `device`, or of the one of this machine where that is None."""
-    allowed = [how for how in candidates(request.operand, kind, request.prepared) if _asked_for(how, request)]
+    allowed = [how for how in _ways(request, kind) if _asked_for(how, request)]
     limits = request.limits
     if not allowed:
         asked = f"inner {', '.join(limits.inners) or 'any'}, level {limits.level}, form {limits.form or 'any'}"
         raise ArgumentError("matmul", "inner", asked, f"a way of multiplying {request.operand} on {kind}")
-    estimates = _estimates(request, kind, device, allowed)
-    fitting = [each for each in estimates if _exact_enough(each, request)]
+    model = None
+    with suppress(MissingPeakError):  # where nothing is known, the library's own product comes first
+        model = model_of(known_here(kind) if device is None else device)
+    looked_at = [each for how in allowed if (each := _estimate(how, request, is_gpu(kind), model)) is not None]
+    looked_at.sort(key=lambda each: _rank(each, request, known=model is not None))
+    fitting = [each for each in looked_at if _exact_enough(each, request)]
     if not fitting:
-        _refuse(request, allowed, estimates)
+        _refuse(request, allowed, looked_at)
     chosen = _chosen(fitting, request, request.eager and is_gpu(kind))
     own = Limits(level=0, inner=chosen.implementation.inner)
     plain = replace(request, limits=own, prepared=False, free_bytes=None, eager=False)
     other = _planned(plain, kind, device) if limits.level else None  # beside levels that were asked for
-    return ProductPlan(
-        chosen.implementation, request.m, request.n, request.k, chosen.seconds, chosen.error, chosen.workspace_bytes,
-        _why(chosen, fitting, request, other), tuple(estimates),
-    )  # fmt: skip
+    return replace(chosen, why=_why(chosen, fitting, request, other))
 
 
-def _estimates(
-    request: Request, kind: Processor, device: Where, allowed: list[Implementation]
-) -> Sequence[ParetoPoint]:
-    """By prediction; where nothing is known of the device, without times, the library's own product first."""
-    try:
-        predictor = Predictor.of(known_here(kind) if device is None else device)
-    except MissingPeakError:
-        plain = PLAIN[request.operand]
-        found = estimates(allowed, request, kind, None)
-        return sorted(found, key=lambda each: (each.implementation.inner != plain, each.implementation.level))
-    return marked(estimates(allowed, request, kind, predictor))
+def _ways(request: Request, kind: str) -> list[Implementation]:
+    """Those for the operands' type on a kind of device; where prepared, those that can be are."""
+    mine = [how for how in IMPLEMENTATIONS.values() if how.here(request.operand, kind)]
+    return [how for how in mine if how.prepared == (request.prepared and replace(how, prepared=True) in mine)]
+
+
+def _estimate(how: Implementation, request: Request, gpu: bool, model: DeviceModel | None) -> ProductPlan | None:
+    """What is expected of a way; None where it needs too much memory. On a CPU nothing is copied to aligned rows, nor
+    where there is no room for that.
+    """
+    problem, limit = request.problem(how, aligned=gpu), request.limit_bytes
+    if not how.level and workspace_bytes(problem) > limit:
+        problem = replace(problem, aligned=False)
+    needed, taken_s = workspace_bytes(problem), None
+    if needed > limit:
+        return None
+    with suppress(MissingPeakError):
+        taken_s = None if model is None else seconds(problem, model)
+    error = predicted_error(how, request.k, request.operand)
+    return ProductPlan(how, request.m, request.n, request.k, taken_s, error, needed)
+
+
+def _rank(each: ProductPlan, request: Request, known: bool) -> tuple[float, float]:
+    """The fastest first; where nothing is known of the device, the library's own product."""
+    if known:
+        return math.inf if each.predicted_s is None else each.predicted_s, each.predicted_error
+    return each.implementation.inner != PLAIN[request.operand], each.implementation.level
 
 
 def _asked_for(how: Implementation, request: Request) -> bool:
@@ -155,51 +166,47 @@ def _asked_for(how: Implementation, request: Request) -> bool:
     return not how.level or limits.form in (None, how.form)
 
 
-def _exact_enough(each: ParetoPoint, request: Request) -> bool:
+def _exact_enough(each: ProductPlan, request: Request) -> bool:
     """By the accuracy asked for; without one, the inner product's own counts where level or inner are asked for."""
     operand, k = request.operand, request.k
     if request.limits.accuracy is None and request.limits.level is not None:
         classical = predicted_error(IMPLEMENTATIONS[each.implementation.inner], k, operand)
         return bool(request.limits.inners) or classical <= accuracy_limit(None, k, operand)
-    return each.error <= _limit(request)
+    return each.predicted_error <= _limit(request)
 
 
-def _chosen(fitting: list[ParetoPoint], request: Request, issued: bool) -> ParetoPoint:
+def _chosen(fitting: list[ProductPlan], request: Request, issued: bool) -> ProductPlan:
     """The fastest; others than the simpler ones only where they are ahead by more than predictions err, and rows many.
 
     issued: the host issues each launch, for which who waits for the product waits as well.
     """
     slower = host_slowness() if issued else 0.0
-
-    def taken(each: ParetoPoint) -> float:
-        assert each.seconds is not None
-        return each.seconds + slower * issuing_s(each.implementation, request)
-
-    timed = [each for each in fitting if each.seconds is not None]
-    if not timed:
+    taken = {each: each.predicted_s + slower * issuing_s(request.problem(each.implementation))
+             for each in fitting if each.predicted_s is not None}  # fmt: skip
+    if not taken:
         return fitting[0]
-    chosen = min(timed, key=taken)
-    simpler = [next((each for each in timed if each.implementation.classical), None)]
-    simpler.append(next((each for each in timed if each.implementation.name in PLAIN.values()), None))
-    for each in simpler:
-        if each is not None and (request.few_rows or request.short or taken(chosen) * GAIN > taken(each)):
+    chosen = min(taken, key=taken.__getitem__)
+    classical = (each for each in taken if each.implementation.classical)
+    plain = (each for each in taken if each.implementation.name in PLAIN.values())
+    for each in (next(classical, chosen), next(plain, chosen)):
+        if request.few_rows or request.short or taken[chosen] * GAIN > taken[each]:
             chosen = each
     return chosen
 
 
-def _refuse(request: Request, allowed: list[Implementation], estimates: Sequence[ParetoPoint]) -> None:
+def _refuse(request: Request, allowed: list[Implementation], looked_at: Sequence[ProductPlan]) -> None:
     """What cannot be: so exact, or in so little memory."""
-    if not estimates:
+    if not looked_at:
         given = request.limits.workspace_bytes
-        needed = min(least_bytes(request.problem(how, aligned=False)) for how in allowed)
+        needed = min(workspace_bytes(request.problem(how, aligned=False)) for how in allowed)
         if given is not None and needed > given:
             hint = "Take fewer levels, or level=0"
             raise ArgumentError("matmul", "workspace_bytes", given, f"at least {needed} for this way", hint)
         raise DeviceMemoryError(f"matmul: it needs a workspace of {needed} bytes, and {request.limit_bytes} are free")
-    nearest = min(estimates, key=lambda each: each.error)
+    nearest = min(looked_at, key=lambda each: each.predicted_error)
     of = f"what is allowed here ({nearest.implementation.name})"
-    expected = f"at least {nearest.error:.1e}, the smallest error of {of}"
-    raise ArgumentError("matmul", "accuracy", request.limits.accuracy or OF_TYPE[request.operand], expected)
+    expected = f"at least {nearest.predicted_error:.1e}, the smallest error of {of}"
+    raise ArgumentError("matmul", "accuracy", request.limits.accuracy or f"{request.operand}'s", expected)
 
 
 def _limit(request: Request) -> float:
@@ -216,51 +223,51 @@ ROUNDED_UP = 1.01
 """From this on, what rounding blocks up adds to the work is worth a word."""
 
 
-def _why(chosen: ParetoPoint, fitting: Sequence[ParetoPoint], request: Request, classical: ProductPlan | None) -> str:
+def _why(chosen: ProductPlan, fitting: Sequence[ProductPlan], request: Request, classical: ProductPlan | None) -> str:
     """Sentences on a choice: against what it won, whether levels that were asked for pay, what sizes and memory cost.
 
     fitting: all that might have been chosen, the fastest first; classical: the product without levels of the same kind.
     """
     limits = request.limits
-    said = ["Nothing is predicted, as no peaks of this device are known"] if chosen.seconds is None else []
+    said = ["Nothing is predicted, as no peaks of this device are known"] if chosen.predicted_s is None else []
     if limits.level is not None or (limits.inners and len(fitting) == 1):
         said.append("As asked for" + (f"; {_paying(chosen, classical)}" if classical else ""))
     elif request.few_rows and chosen.implementation.classical:
         said.append("With so few rows the right operand is most of the bytes, of which other ways read more")
     elif request.short and chosen.implementation.classical:
         said.append("So small an operand is multiplied before another way has made its launches")
-    elif chosen.seconds is not None:
+    elif chosen.predicted_s is not None:
         bound = f"an error of at most {_limit(request):.1e}"
         said.append(f"The fastest of {len(fitting)} with {bound}{_against(chosen, fitting)}")
     return " ".join(f"{each}." for each in [*said, *_notes(chosen, request)])
 
 
-def _against(chosen: ParetoPoint, fitting: Sequence[ParetoPoint]) -> str:
+def _against(chosen: ProductPlan, fitting: Sequence[ProductPlan]) -> str:
     """The fastest of the other kind, with levels or without."""
     other = next((each for each in fitting if each.implementation.classical != chosen.implementation.classical), None)
-    if other is None or other.seconds is None:
+    if other is None or other.predicted_s is None:
         return ""
     kind = "with levels" if chosen.implementation.classical else "classical product"
-    return f"; the fastest {kind} is {other.implementation.name}, {units.seconds(other.seconds)}"
+    return f"; the fastest {kind} is {other.implementation.name}, {units.seconds(other.predicted_s)}"
 
 
-def _paying(chosen: ParetoPoint, classical: ProductPlan) -> str:
+def _paying(chosen: ProductPlan, classical: ProductPlan) -> str:
     """Whether levels that were asked for pay."""
-    if chosen.seconds is None or classical.predicted_s is None:
+    if chosen.predicted_s is None or classical.predicted_s is None:
         return "whether it pays is not known"
-    begin = "it pays" if chosen.seconds < classical.predicted_s else "it does not pay"
+    begin = "it pays" if chosen.predicted_s < classical.predicted_s else "it does not pay"
     other = units.seconds(classical.predicted_s)
     return f"{begin}: the classical product ({chosen.implementation.inner}) is predicted to take {other}"
 
 
-def _notes(chosen: ParetoPoint, request: Request) -> list[str]:
+def _notes(chosen: ProductPlan, request: Request) -> list[str]:
     """What the sizes bring with them."""
     found, problem = [], request.problem(chosen.implementation)
     core = core_of(problem)
     if core != problem.sizes:
         m, n, k = core
         found.append(f"The levels take {m} x {k} by {k} x {n}; what is left over, the library's thin products")
-    elif copied(problem).any and chosen.workspace_bytes == least_bytes(problem):
+    elif any(copied(problem)) and chosen.workspace_bytes == workspace_bytes(problem):
         found.append("Operands are copied to rows that start at 16 bytes, without which the library is slow")
     rows, deep, columns = replace(problem, m=core[0], n=core[1], k=core[2]).block
     work, needed = rows * deep * columns * 8**chosen.implementation.level, core[0] * core[1] * core[2]

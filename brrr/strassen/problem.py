@@ -8,7 +8,8 @@ Importing this loads no torch.
 
 from dataclasses import dataclass
 
-from brrr.strassen.algebra.blocks import COLUMN_MULTIPLE
+from brrr.strassen.algebra.blocks import aligned_size as aligned_size
+from brrr.strassen.algebra.blocks import block_shape
 from brrr.strassen.implementations import IMPLEMENTATIONS as IMPLEMENTATIONS
 from brrr.strassen.implementations import Implementation
 
@@ -44,10 +45,10 @@ class Problem:
         >>> Problem(IMPLEMENTATIONS["sgemm"], 100, 60, 30).block
         (100, 30, 60)
         """
-        if not self.implementation.level:
+        level = self.implementation.level
+        if not level:
             return self.m, self.k, self.n
-        blocks = 1 << self.implementation.level
-        return -(-self.m // blocks), aligned_size(-(-self.k // blocks)), aligned_size(-(-self.n // blocks))
+        return *block_shape(self.m, self.k, level), block_shape(1, self.n, level)[1]
 
     @property
     def product_dtype(self) -> str:
@@ -64,12 +65,3 @@ class Problem:
         if short and (not self.implementation.level or self.operand != "float32"):
             return inner.dtype
         return "float64" if self.operand == "float64" else "float32"
-
-
-def aligned_size(size: int) -> int:
-    """A size rounded up to whole words of the narrowest type.
-
-    >>> aligned_size(4097)
-    4104
-    """
-    return -(-size // COLUMN_MULTIPLE) * COLUMN_MULTIPLE

@@ -8,15 +8,16 @@ Importing this loads no torch.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from operator import index
-from typing import Any, SupportsIndex
+from typing import Any
 
 from brrr.core.errors import ArgumentError
 from brrr.strassen.accuracy import PLAIN, accuracy_limit
-from brrr.strassen.implementations import FORM_NAMES, INNERS, LEVELS, Implementation
+from brrr.strassen.algebra.blocks import level_of
+from brrr.strassen.implementations import FORM_NAMES, INNERS, Implementation
 from brrr.strassen.problem import Problem
 
 FEW_ROWS = 128
@@ -27,11 +28,8 @@ SHORT = 2**16
 """With fewer elements in an operand the launch takes longest: the product is the type's own, of rows as they lie."""
 
 Inners = str | Sequence[str] | None
-Typed = tuple[float | None, str | None, int | None, str | None, str | None, int | None]
-"""Limits as an operator of torch takes them: an accuracy is a number or a name, inner products are one word."""
-
 SCHEMA = "float? error, str? accuracy, int? level, str? form, str? inner, int? workspace_bytes"
-"""The same in torch's own words."""
+"""Limits as an operator of torch takes them: an accuracy is a number or a name, inner products are one word."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +44,7 @@ class Limits:
 
     def __post_init__(self) -> None:
         names = () if self.inner is None else (self.inner,) if isinstance(self.inner, str) else tuple(self.inner)
-        object.__setattr__(self, "inner", names)
+        object.__setattr__(self, "inner", names)  # that may be taken; all, where none is named
 
     def checked(self) -> Limits:
         """The same; ArgumentError for what no product can be asked."""
@@ -59,7 +57,7 @@ class Limits:
             if name not in INNERS:
                 raise ArgumentError("matmul", "inner", name, f"one of {', '.join(INNERS)}")
         accuracy_limit(self.accuracy, 1)
-        return self if self.level is None else replace(self, level=_level(self.level))
+        return self if self.level is None else replace(self, level=level_of(self.level, "matmul"))
 
     @property
     def inners(self) -> tuple[str, ...]:
@@ -72,24 +70,24 @@ class Limits:
         return (self.accuracy, self.level, self.form, self.inner) == (None, None, None, ())
 
     @property
-    def typed(self) -> Typed:
+    def typed(self) -> tuple[Any, ...]:
         """As an operator of torch takes them; `of_typed` makes them again."""
-        named, error = isinstance(self.accuracy, str), self.accuracy
-        number, name = None if named or error is None else float(error), str(error) if named else None
-        return number, name, self.level, self.form, ",".join(self.inners) or None, self.workspace_bytes
+        error, name = (None, self.accuracy) if isinstance(self.accuracy, str) else (self.accuracy, None)
+        return (
+            error if error is None else float(error),
+            name,
+            self.level,
+            self.form,
+            ",".join(self.inners) or None,
+            self.workspace_bytes,
+        )
 
     @classmethod
-    def of_typed(
-        cls, error: float | None, accuracy: str | None, level: int | None, form: str | None, inner: str | None,
-        workspace_bytes: int | None,
-    ) -> Limits:  # fmt: skip
+    def of_typed(cls, error: float | None, accuracy: str | None, *asked: Any) -> Limits:
         """What `typed` was made of, checked."""
+        level, form, inner, workspace_bytes = asked
         names = None if inner is None else tuple(inner.split(","))
         return limits_of(error if accuracy is None else accuracy, level, form, names, workspace_bytes)
-
-    def way_of(self, how: Implementation) -> Limits:
-        """The same memory, in one way alone: that for which a right operand was prepared."""
-        return Limits(None, how.level, how.form, how.inner, self.workspace_bytes)
 
 
 NOTHING = Limits()
@@ -146,18 +144,11 @@ class Request:
         return self.limits.nothing and not self.whole and self.k * min(self.m, self.n) < SHORT
 
     @property
-    def limit_bytes(self) -> int | None:
+    def limit_bytes(self) -> float:
         """The workspace that may be taken: what is given, and no more than is free."""
-        given = [each for each in (self.limits.workspace_bytes, self.free_bytes) if each is not None]
-        return min(given, default=None)
+        return min(math.inf if each is None else each for each in (self.limits.workspace_bytes, self.free_bytes))
 
     def problem(self, how: Implementation, *, aligned: bool = True) -> Problem:
         """The product in a way; a chain of layers makes no copies of what is in its type already."""
         aligned = aligned and not (self.whole and how.dtype == self.operand) and not self.short
         return Problem(how, self.m, self.n, self.k, self.operand, self.whole, aligned)
-
-
-def _level(level: SupportsIndex) -> int:
-    if isinstance(level, bool) or not isinstance(level, SupportsIndex) or index(level) not in LEVELS:
-        raise ArgumentError("matmul", "level", level, f"a whole number from 0 (classical) to {LEVELS[-1]}")
-    return index(level)

@@ -20,7 +20,6 @@ from brrr.gpu.datasheet import Hardware
 from brrr.strassen.algebra.blocks import block_shape
 from brrr.strassen.implementations import IMPLEMENTATIONS, LEVELS, Implementation
 from brrr.strassen.problem import Problem
-from brrr.strassen.workspace import Buffers
 from brrr_course.experiments.checked import PointInputs, must_fit
 from brrr_course.experiments.lazily import torch
 from brrr_course.experiments.predicted import flop_of, kernel
@@ -178,7 +177,9 @@ def buffers(way: Implementation, n: int) -> tuple[float, float, float]:
     >>> buffers(Implementation("sgemm"), 64), buffers(Implementation("bf16", 1, "strassen"), 64)
     ((0.0, 0.0, 0.0), (14336.0, 14336.0, 14336.0))
     """
-    needed = Buffers.of(Problem(way, n, n, n, OPERANDS.get(way.inner, "float32")))
+    from brrr.strassen.cost import buffers_of
+
+    needed = buffers_of(Problem(way, n, n, n, OPERANDS.get(way.inner, "float32")))
     return float(needed.left), float(needed.right), float(needed.products)
 
 
@@ -426,7 +427,7 @@ class SquareInputs(PointInputs):
         if not way.prepared:
             return Right.of(b)
         if (way, operand) not in self.rights:
-            self.rights[way, operand] = prepare_right(b, way, cut=True)
+            self.rights[way, operand] = prepare_right(b, way, rows=self.n)
         return self.rights[way, operand]
 
     def arena(self, needed: float) -> Arena:

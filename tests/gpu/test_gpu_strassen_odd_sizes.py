@@ -9,10 +9,11 @@ from brrr.core.errors import UnavailableError
 from brrr.running.graphs import capture
 from brrr.strassen import IMPLEMENTATIONS, Implementation, matmul
 from brrr.strassen.accuracy import predicted_error
-from brrr.strassen.execution import cut_steps, prepare_right, prepared, run_all
+from brrr.strassen.cost import workspace_bytes
+from brrr.strassen.execution import cut_steps, prepare_right, prepared
+from brrr.strassen.launcher import run_all
 from brrr.strassen.operands import Arena, Right
 from brrr.strassen.problem import Problem
-from brrr.strassen.workspace import workspace_bytes
 from tests.gpu.measuring import aside
 from tests.strassen_on_gpu import error, normal
 

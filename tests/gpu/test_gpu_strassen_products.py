@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import torch
 
-from brrr.strassen.gemm.block_products import by_cublas, by_torch
+from brrr.strassen.block_products import by_cublas, by_torch
 from tests.strassen_on_gpu import error
 
 needs_nvmath = pytest.mark.skipif(importlib.util.find_spec("nvmath") is None, reason="needs nvmath-python")

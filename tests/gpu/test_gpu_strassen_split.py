@@ -5,7 +5,13 @@ import torch
 
 from brrr.running.graphs import capture
 from brrr.strassen.accuracy import split_error
-from brrr.strassen.multiply import matmul, prepare
+from brrr.strassen.cost import workspace_bytes
+from brrr.strassen.execution import prepare_right, steps
+from brrr.strassen.implementations import Implementation
+from brrr.strassen.launcher import run_all
+from brrr.strassen.multiply import matmul
+from brrr.strassen.operands import Arena
+from brrr.strassen.problem import Problem
 from brrr.strassen.split import product_kernel
 from brrr.strassen.split.splitting import SplitSource, Terms, empty_terms, prepared_splits
 from brrr_course.experiments.strassen_errors import HARD, INPUTS, random_inputs, row_error
@@ -48,7 +54,7 @@ def together(x: torch.Tensor) -> Terms:
     """A batch's terms, as the sums of blocks make them."""
     each = [split(one) for one in x]
     hi, lo, exponents = (torch.cat([getattr(terms, name) for terms in each]) for name in ("hi", "lo", "exponents"))
-    return Terms(hi, lo, exponents, x.shape[2])
+    return Terms(hi, lo, exponents)
 
 
 @hopper
@@ -148,7 +154,13 @@ def test_no_row_is_worse_than_the_librarys(inputs: str, shape: tuple[int, int, i
     exact = a.double() @ b.double()
     theirs = row_error(a @ b, exact, columns=False)
     for left in (a, a.t().contiguous().t()):
-        for right in (b, b.t().contiguous().t(), prepare(b, rows=m, inner="fp16x3", level=0)):
+        way, out = Implementation("fp16x3", prepared=True), torch.empty(m, n, device="cuda")
+        arena = Arena(workspace_bytes(Problem(way, m, n, k)), "cuda")
+        run = steps(way, left, prepare_right(b, way), out, arena)
+        for _ in range(2):
+            run_all(run)
+            assert row_error(out, exact, columns=False) <= 4 * theirs
+        for right in (b, b.t().contiguous().t()):
             for _ in range(2):
                 ours = row_error(matmul(left, right, inner="fp16x3", level=0), exact, columns=False)
                 assert ours <= 4 * theirs or ours == theirs == 0

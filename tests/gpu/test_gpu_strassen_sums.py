@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from brrr.strassen.algebra.blocks import products_shape
-from brrr.strassen.split.exponents import split_exponents
+from brrr.strassen.split.split_steps import split_exponents
 from tests import strassen_sums_calls as calls
 
 F32, F16, BF16 = torch.float32, torch.float16, torch.bfloat16

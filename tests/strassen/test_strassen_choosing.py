@@ -1,21 +1,19 @@
 """Which way is chosen, and why: the frontier, accuracy, levels, memory, and the constants."""
 
-from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
 import pytest
 
+from brrr.roofline.device_model import model_of
 from brrr.roofline.peaks import MissingPeakError
-from brrr.strassen import IMPLEMENTATIONS, Implementation, frontier, plan, planner
+from brrr.strassen import IMPLEMENTATIONS, Implementation, cost, plan, planner
 from brrr.strassen.accuracy import NAMED, accuracy_limit, predicted_error
-from brrr.strassen.calibration import CONSTANTS
+from brrr.strassen.cost import PASSES, Pass, buffers_of, issuing_s, launches, passes, seconds
 from brrr.strassen.implementations import INNERS
 from brrr.strassen.planner import GAIN, _planned
-from brrr.strassen.predictor import Predictor, issuing_s
 from brrr.strassen.problem import Problem
 from brrr.strassen.request import Limits, Request
-from brrr.strassen.workspace import Buffers, Traffic, launches
 from brrr_course.experiments.strassen_errors import random_inputs, relative_error
 from brrr_course.lessons.scaling_by_powers import summed_product
 from tests.refusals import refused, values
@@ -67,16 +65,23 @@ def test_named_accuracies_are_those_of_classical_products() -> None:
 
 
 def test_a_pass_reads_and_writes_each_number_once() -> None:
-    traffic = Traffic.of(Problem(IMPLEMENTATIONS["sgemm-strassen-2"], 512, 512, 512))
-    assert traffic.left == traffic.right == (4 * 512**2, 49 * 4 * 128**2)
-    assert traffic.post_add == (49 * 4 * 128**2, 4 * 512**2)
-    assert Traffic.of(Problem(IMPLEMENTATIONS["sgemm-strassen-2-prepared"], 512, 512, 512)).right == (0, 0)
-    assert Traffic.of(Problem(IMPLEMENTATIONS["sgemm"], 512, 512, 512)).touched == 0
+    left, right, behind = passes(Problem(IMPLEMENTATIONS["sgemm-strassen-2"], 512, 512, 512))
+    assert left == right == Pass(4 * 512**2, 49 * 4 * 128**2)
+    assert behind == Pass(49 * 4 * 128**2, 4 * 512**2)
+    assert passes(Problem(IMPLEMENTATIONS["sgemm-strassen-2-prepared"], 512, 512, 512))[1] == Pass()
+    assert passes(Problem(IMPLEMENTATIONS["sgemm"], 512, 512, 512)) == [Pass()] * 3
+
+
+def test_off_a_gpu_each_block_that_is_added_is_a_pass() -> None:
+    """Twelve blocks a side and twelve behind: the first of each sum is copied, the others are added to it."""
+    block = 4 * 512**2
+    found = passes(Problem(IMPLEMENTATIONS["sgemm-strassen-1"], 1024, 1024, 1024), gpu=False)
+    assert found == [Pass(17 * block, 12 * block)] * 2 + [Pass(20 * block, 12 * block)]
 
 
 def test_levels_pay_on_large_matrices_and_not_on_small_ones() -> None:
     def predicted_s(way: Implementation, n: int) -> float:
-        return Predictor.of("h200").parts(Problem(way, n, n, n)).total_s
+        return seconds(Problem(way, n, n, n), model_of("h200"))
 
     times = {n: [predicted_s(Implementation("sgemm", level, "strassen"), n) for level in range(3)] for n in (512, 8192)}
     assert times[512][0] < times[512][1] and times[8192][0] > times[8192][1] > times[8192][2]
@@ -85,45 +90,35 @@ def test_levels_pay_on_large_matrices_and_not_on_small_ones() -> None:
 
 def test_the_buffers_of_a_split_product_are_as_large_as_float32s() -> None:
     split, plain = (
-        Buffers.of(Problem(IMPLEMENTATIONS[f"{inner}-strassen-1"], 1024, 1024, 1024)) for inner in ("fp16x3", "sgemm")
+        buffers_of(Problem(IMPLEMENTATIONS[f"{inner}-strassen-1"], 1024, 1024, 1024)) for inner in ("fp16x3", "sgemm")
     )
     assert split.left == plain.left + 4 * 512 and split.products == plain.products
     assert split.right == split.left + 4 * 1024**2, "a right operand that lies as (k, n) is turned"
 
 
-# --- the frontier -----------------------------------------------------------------------------------------------------
-
-
-def test_no_way_on_the_frontier_is_beaten_and_all_others_are() -> None:
-    found = frontier(4096, 4096, 4096, device="h200")
-    best = {each.implementation.name for each in found if each.beaten_by is None}
-    for each in found:
-        better = [other for other in found if other.seconds <= each.seconds and other.error <= each.error]  # type: ignore[operator]
-        better = [other for other in better if (other.seconds, other.error) != (each.seconds, each.error)]
-        assert bool(better) == (each.beaten_by is not None) == (each.implementation.name not in best)
-        if each.beaten_by:
-            assert each.beaten_by in best and f"dominated by {each.beaten_by}" in str(each)
-    assert {"sgemm", "tf32", "bf16"} <= {each.implementation.name for each in found}
-
-
 # --- the plan ---------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("accuracy", ["fp32", "tf32", "bf16", "fp8", 1e-5, 3e-6, 1e-2, None])
+def every(n: int, **options: Any) -> list[Any]:
+    """The plan of each way by itself, on an H200."""
+    ways = [how for how in IMPLEMENTATIONS.values() if how.here("float32", "cuda") and not how.prepared]
+    return [plan(n, n, n, inner=how.inner, level=how.level, form=how.form, device="h200", **options) for how in ways]
+
+
+@pytest.mark.parametrize("accuracy", ["fp32", "tf32", "bf16", "fp8", 1e-5, 3e-6, 1e-2])
 @pytest.mark.parametrize("n", [200, 1000, 4096, 16384])
 def test_the_fastest_that_is_exact_enough(n: int, accuracy: Any) -> None:
-    made = plan(n, n, n, accuracy=accuracy, device="h200")
-    limit = accuracy_limit(accuracy, n)
+    made, limit = plan(n, n, n, accuracy=accuracy, device="h200"), accuracy_limit(accuracy, n)
     assert made.predicted_error <= limit
-    allowed = [each for each in made.estimates if each.error <= limit and each.seconds is not None]
-    assert made.predicted_s <= GAIN * min(each.seconds for each in allowed)  # type: ignore[operator,type-var]
-    assert made.rate and made.implementation.label in str(made) and made.why.endswith(".")
+    allowed = [each.predicted_s for each in every(n) if each.predicted_error <= limit]
+    assert made.predicted_s is not None and made.predicted_s <= GAIN * min(allowed)
+    assert made.implementation.label in str(made) and made.why.endswith(".")
 
 
 def test_the_classical_product_where_levels_gain_less_than_predictions_err() -> None:
     for n in (128, 512, 1024, 2048, 4096, 8192):
         made = plan(n, n, n, inner="sgemm", accuracy=1e-5, device="h200")
-        classical = min(e.seconds for e in made.estimates if e.implementation.classical and e.seconds is not None)
+        classical = plan(n, n, n, inner="sgemm", level=0, device="h200").predicted_s
         assert made.implementation.classical or made.predicted_s * GAIN <= classical  # type: ignore[operator]
     assert made.implementation.level == 3 and "the fastest classical product is" in made.why
 
@@ -164,7 +159,7 @@ def test_without_peaks_the_librarys_own_product(monkeypatch: pytest.MonkeyPatch)
     try:
         for dtype, inner in (("float32", "sgemm"), ("float64", "fp64"), ("bfloat16", "bf16"), ("float16", "fp16")):
             made = plan(2048, 2048, 2048, dtype=dtype, device="cpu")
-            assert made.implementation.name == inner and made.predicted_s is None and made.rate is None
+            assert made.implementation.name == inner and made.predicted_s is None
             assert made.why.startswith("Nothing is predicted")
         assert "not known" in plan(64, 64, 64, level=1, inner="sgemm", device="cpu").why
     finally:
@@ -187,7 +182,7 @@ def test_where_the_host_issues_each_launch_they_count() -> None:
     wide = Request(128, 4096, 1024, eager=True)
     assert _planned(wide, "cuda", "h200").implementation.name == "sgemm", "the GPU is done before the host"
     names = ("sgemm", "fp16x3", "sgemm-strassen-1", "fp16x3-strassen-1")
-    times = [issuing_s(IMPLEMENTATIONS[name], asked(1024, "fp32")) for name in names]
+    times = [issuing_s(asked(1024, "fp32").problem(IMPLEMENTATIONS[name])) for name in names]
     assert times == sorted(times) and times[1] > 3 * times[0]
     odd, even = (launches(Problem(IMPLEMENTATIONS["sgemm-strassen-2"], n, n, n)) for n in (4097, 4096))
     assert even == 4 and odd > even
@@ -196,9 +191,9 @@ def test_where_the_host_issues_each_launch_they_count() -> None:
 
 def test_each_pass_goes_at_its_own_rate(monkeypatch: pytest.MonkeyPatch) -> None:
     """The classical split product turns its right side: half that rate takes that pass twice as long, no other."""
-    predictor, way = Predictor.of("h200"), IMPLEMENTATIONS["fp16x3"]
-    before = predictor._passes(Problem(way, 4096, 4096, 4096))
-    slower = replace(CONSTANTS["rate.turned"], value=CONSTANTS["rate.turned"].value / 2)
-    monkeypatch.setattr("brrr.strassen.predictor.CONSTANTS", {**CONSTANTS, "rate.turned": slower})
-    after = predictor._passes(Problem(way, 4096, 4096, 4096))
-    assert after == pytest.approx((before[0], 2 * before[1], before[2]))
+    problem, model = Problem(IMPLEMENTATIONS["fp16x3"], 4096, 4096, 4096), model_of("h200")
+    before = seconds(problem, model)
+    monkeypatch.setitem(cost.PASSES, "casts", PASSES["casts"] / 2)
+    assert seconds(problem, model) == before
+    monkeypatch.setitem(cost.PASSES, "turned", PASSES["turned"] / 2)
+    assert seconds(problem, model) > before

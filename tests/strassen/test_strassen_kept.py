@@ -8,12 +8,14 @@ import pytest
 import torch
 
 from brrr.core.errors import UnavailableError
-from brrr.strassen import Implementation, kept, matmul, prepare
-from brrr.strassen.execution import run_all, steps
-from brrr.strassen.kept import kept_steps, pointing
-from brrr.strassen.operands import Arena, Right
+from brrr.strassen import Implementation, matmul
+from brrr.strassen import product as kept
+from brrr.strassen.cost import workspace_bytes
+from brrr.strassen.execution import steps
+from brrr.strassen.launcher import run_all
+from brrr.strassen.operands import Arena
 from brrr.strassen.problem import Problem
-from brrr.strassen.workspace import workspace_bytes
+from brrr.strassen.product import kept_steps, pointing
 
 LEVEL = Implementation("sgemm", 1, "strassen")
 WAYS_KEPT = (
@@ -58,7 +60,7 @@ def test_made_once_for_the_same_addresses_and_right_for_new_numbers(way: Impleme
     for _ in range(3):
         a.copy_(whole(48, 48).sign())
         b.copy_(whole(48, 48).sign())
-        run_all(kept_steps(made, way, a, Right.of(b), out.fill_(torch.nan), arena))
+        run_all(kept_steps(made, way, a, b, out.fill_(torch.nan), arena))
         assert torch.equal(out, a @ b)
     assert made.count == 1
 
@@ -73,22 +75,14 @@ def test_anything_else_is_made_anew() -> None:
     ]  # fmt: skip
     for _ in range(2):
         for way, left, right, result in given:
-            run_all(kept_steps(made, way, left, Right.of(right), result.fill_(torch.nan), arena))
+            run_all(kept_steps(made, way, left, right, result.fill_(torch.nan), arena))
             assert torch.equal(result, left @ right)
     assert made.count == len(given)
 
 
-def test_of_prepared_sums_too_and_other_ones_are_told_apart() -> None:
-    a = whole(48, 48)
-    rights = [(b, prepare(b, rows=48, level=1, form="strassen", inner="sgemm")) for b in (whole(48, 48), whole(48, 48))]
-    for _ in range(2):
-        for b, right in rights:
-            assert torch.equal(matmul(a, right), a @ b)
-
-
 def test_what_is_kept_holds_no_memory() -> None:
     a, b, out, arena = whole(64, 64), whole(64, 64), torch.empty(64, 64), arena_of(LEVEL, 64)
-    run_all(kept_steps(steps, LEVEL, a, Right.of(b), out, arena))
+    run_all(kept_steps(steps, LEVEL, a, b, out, arena))
     watched = [weakref.ref(each.untyped_storage()) for each in (a, b, out, arena.memory)]
     assert len(kept._KEPT) == 1 and all(each() is not None for each in watched)
     del a, b, out, arena
@@ -99,7 +93,7 @@ def test_only_so_many_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kept, "MOST", 3)
     a, b, out, arena, made = whole(32, 32), whole(32, 32), torch.empty(32, 32), arena_of(LEVEL, 32), Made()
     for rows in (1, 2, 3, 4, 1, 4):
-        kept_steps(made, LEVEL, a[:rows], Right.of(b), out[:rows], arena)
+        kept_steps(made, LEVEL, a[:rows], b, out[:rows], arena)
         assert len(kept._KEPT) <= 3
     assert made.count == 5
 
@@ -110,9 +104,9 @@ def test_what_cannot_be_made_is_not_kept() -> None:
 
     a, b, out, arena = whole(8, 8), whole(8, 8), torch.empty(8, 8), arena_of(LEVEL, 8)
     with pytest.raises(UnavailableError):
-        kept_steps(missing, LEVEL, a, Right.of(b), out, arena)
+        kept_steps(missing, LEVEL, a, b, out, arena)
     assert not kept._KEPT
-    run_all(kept_steps(steps, LEVEL, a, Right.of(b), out, arena))
+    run_all(kept_steps(steps, LEVEL, a, b, out, arena))
     assert torch.equal(out, a @ b)
 
 

@@ -11,13 +11,14 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from brrr.core.errors import ArgumentError, DeviceMemoryError, UnavailableError
-from brrr.strassen import IMPLEMENTATIONS, Implementation, explain, matmul, prepare, product
+from brrr.strassen import IMPLEMENTATIONS, Implementation, explain, matmul, product
 from brrr.strassen.accuracy import predicted_error
-from brrr.strassen.execution import prepare_right, prepared, run_all, steps
+from brrr.strassen.cost import workspace_bytes
+from brrr.strassen.execution import prepare_right, prepared, steps
+from brrr.strassen.launcher import run_all
 from brrr.strassen.operands import Arena, Right
 from brrr.strassen.planner import plan_of
 from brrr.strassen.problem import Problem
-from brrr.strassen.workspace import workspace_bytes
 from tests.refusals import refused, values
 
 SHAPES = [(1, 1, 1), (2, 3, 5), (16, 16, 16), (33, 70, 41), (64, 8, 100), (101, 203, 77), (1, 64, 9), (65, 1, 300)]
@@ -87,21 +88,6 @@ def test_a_transposed_right_side_is_read_as_it_lies() -> None:
     assert error(matmul(a, w.t(), level=2, inner="sgemm"), a, w.t()) < 1e-5
 
 
-def test_the_right_side_made_once() -> None:
-    b = normal(40, 24)
-    right = prepare(b, rows=16, level=1, form="winograd", inner="sgemm")
-    assert (
-        right.implementation == Implementation("sgemm", 1, "winograd", prepared=True)
-        and right.nbytes == 7 * 24 * 16 * 4
-    )
-    for rows in (16, 5, 33):
-        a = normal(rows, 40)
-        assert error(matmul(a, right), a, b) < 1e-5
-        assert explain(a, right).implementation == right.implementation
-    plain = prepare(b, rows=16, level=0, inner="sgemm")
-    assert not plain.factors and error(matmul(normal(3, 40), plain), *(torch.zeros(3, 40), b)) > 0
-
-
 @pytest.mark.parametrize("inner", ["sgemm", "bf16", "fp16x3"])
 @pytest.mark.parametrize("level", [1, 2, 3])
 def test_a_right_side_made_once_lies_as_its_products_want_it(inner: str, level: int) -> None:
@@ -122,7 +108,7 @@ def test_a_right_side_made_once_lies_as_its_products_want_it(inner: str, level: 
 
 def test_a_right_side_made_for_another_way_is_refused() -> None:
     a, b = normal(64, 64), normal(64, 64)
-    right = prepare(b, rows=64, level=2, form="strassen", inner="sgemm")
+    right = prepare_right(b, Implementation("sgemm", 2, "strassen"))
     with pytest.raises(ArgumentError, match="prepared for"):
         steps(IMPLEMENTATIONS["sgemm-strassen-3"], a, right, torch.empty(64, 64), Arena(2**22, "cpu"))
 
@@ -215,7 +201,7 @@ def test_memory_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
         raise RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 9 bytes")
 
     monkeypatch.setattr(torch, "empty", full)
-    with pytest.raises(DeviceMemoryError, match="a workspace of 4096 bytes on cpu"):
+    with pytest.raises(DeviceMemoryError, match="a workspace needs 4096 bytes on cpu"):
         Arena(4096, "cpu")
 
 

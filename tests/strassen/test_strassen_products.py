@@ -10,7 +10,7 @@ from played_blas import PlayedBlas, played
 
 from brrr.core.errors import UnavailableError
 from brrr.gpu.launching import fastest
-from brrr.strassen.gemm.block_products import product_step
+from brrr.strassen.block_products import product_step
 from brrr.strassen.implementations import INNERS
 
 

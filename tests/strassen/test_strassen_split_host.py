@@ -37,7 +37,8 @@ def host_run(
     left, right = (together([split(each) for each in x]) for x in (a, w))
     library = compiled(tiling, folder, source, more)
     room = torch.full((batch * m * n + 64,), float("nan"))
-    cut = tile_grid(tiling, (batch, m, n, left.hi.shape[2]), (m * n, n), (m, 1), (n, 1))
+    out = room[: batch * m * n].view(batch, m, n)
+    cut = tile_grid(tiling, left, right, out)
     boxes = ((left, ROWS), (right, tiling.columns // tiling.cluster))
     maps = (ctypes.c_longlong * 24)(*(x for terms, rows in boxes for x in described(terms, rows)))
     halves = torch.arange(65536, dtype=torch.int32).to(torch.int16).view(torch.float16).float()
@@ -46,7 +47,6 @@ def host_run(
         ctypes.byref(cut), ctypes.c_void_p(halves.data_ptr()), blocks * tiling.cluster, tiling.shared_bytes, seed,
     )  # fmt: skip
     lengths = a.double().norm(dim=2)[:, :, None] * w.double().norm(dim=2)[:, None, :]
-    out = room[: batch * m * n].view(batch, m, n)
     assert bool(room[batch * m * n :].isnan().all()), "it wrote behind the end"
     return int(verdict), float(((out - a.double() @ w.double().mT) / lengths).abs().nan_to_num(1.0).max())
 
@@ -54,7 +54,7 @@ def host_run(
 def together(each: list[Terms]) -> Terms:
     """Several matrices' terms as one, as the sums of blocks make them."""
     hi, lo, exponents = (torch.cat([getattr(terms, name) for terms in each]) for name in ("hi", "lo", "exponents"))
-    return Terms(hi, lo, exponents, each[0].k)
+    return Terms(hi, lo, exponents)
 
 
 def described(terms: Terms, box_rows: int) -> list[int]:

@@ -10,11 +10,10 @@ from hosted import by_nvcc, hosted, needs_gxx, needs_nvcc
 
 from brrr.core.files import PACKAGE
 from brrr.strassen.algebra.forms import FORMS
-from brrr.strassen.split import exponents as strassen_sums_split
 from brrr.strassen.split import guard
-from brrr.strassen.split import operands_kernel as exponents
 from brrr.strassen.split.guard import SPREAD, lost_digits, noted
-from brrr.strassen.split.operands_kernel import Operands, SplitSource, Terms, operand, operands
+from brrr.strassen.split.operands_kernel import Operands, SplitSource, Terms, operand, operands, summed_rows
+from brrr.strassen.split.split_steps import split_exponents
 from tests import strassen_sums_calls as calls
 from tests.strassen_split_calls import split
 
@@ -40,10 +39,10 @@ def hard(rows: int, k: int) -> torch.Tensor:
 
 def room(x: torch.Tensor) -> Terms:
     """Terms full of rubbish, with some more behind them."""
-    (rows, k), width = x.shape, -(-x.shape[1] // 8) * 8
+    rows, width = x.shape[0], -(-x.shape[1] // 8) * 8
     spoilt = [torch.full((rows * width + 64,), 7.0).half()[: rows * width] for _ in range(2)]
     both = [each.view(1, rows, width) for each in spoilt]
-    return Terms(both[0], both[1], torch.full((1, rows), 99, dtype=torch.int32), k)
+    return Terms(both[0], both[1], torch.full((1, rows), 99, dtype=torch.int32))
 
 
 def same(one: Terms, other: Terms) -> bool:
@@ -105,10 +104,9 @@ def test_the_exponents_of_rows_that_are_summed(kernel: ctypes.CDLL, rows: int, k
         for form, side in ((FORMS["strassen"], "left"), (FORMS["winograd"], "transposed")):
             block_rows = -(-rows // 2**level)
             found, expected = (torch.full((block_rows,), 99, dtype=torch.int32) for _ in range(2))
-            strassen_sums_split.split_exponents(x, side, form, level, expected)
+            split_exponents(x, side, form, level, expected)
             gain = level * (1 if form.name == "strassen" else 2)
-            made = exponents.summed_rows(x, block_rows, 2**level, gain)
-            made.exponents = found.data_ptr()
+            made = summed_rows(x, found, 2**level, gain)
             assert kernel.brrr_host_exponents(ctypes.byref(made), block_rows, 5) == 0
             assert torch.equal(found, expected)
 
@@ -116,7 +114,7 @@ def test_the_exponents_of_rows_that_are_summed(kernel: ctypes.CDLL, rows: int, k
 def test_sums_of_rows_scaled_by_their_exponents_fit_float16() -> None:
     for form in FORMS.values():
         x = torch.full((7, 40), 3.4e38) * torch.randint(0, 2, (7, 40)).mul(2).sub(1)
-        made = calls.split_pre_add(x * 2.0**-10, "left", form, 2)
+        made = calls.split_pre_add(x * 2.0**-10, "left", form.name, 2)
         assert bool(made.high.isfinite().all()) and float(made.high.abs().max()) > 2**8
 
 
@@ -132,7 +130,7 @@ def test_it_compiles_and_four_blocks_fit_a_multiprocessor(architecture: int, tmp
 
 def test_a_tile_waits_for_tasks_before_it_alone() -> None:
     for rows, k in ((1024, 1024), (64, 10000), (8, 16)):
-        terms = Terms(*(torch.empty(1, 1, 1).expand(1, rows, -(-k // 8) * 8) for _ in range(3)), k)
+        terms = Terms(*(torch.empty(1, 1, 1).expand(1, rows, -(-k // 8) * 8) for _ in range(3)))
         cut = operand(SplitSource(torch.empty(k, rows).t(), terms), 528)
         assert cut.turned and cut.lag >= min(cut.deep, cut.tiles) and cut.tasks == 2 * cut.tiles
 

@@ -1,5 +1,6 @@
 """The sums of blocks without a GPU: by torch, compiled, and what is refused."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +14,8 @@ from brrr.strassen import Implementation
 from brrr.strassen.algebra import reference
 from brrr.strassen.algebra.blocks import buffer_shape, products_shape
 from brrr.strassen.algebra.forms import FORMS
-from brrr.strassen.passes.jobs import Job
-from brrr.strassen.passes.launch import SOURCE
-from brrr.strassen.passes.sums import post_add_step
+from brrr.strassen.passes.launch import SOURCE, post_add_step, text_of, tuning_of
+from brrr.strassen.passes.sums import Work, assembled_work, factors_work, layer_works
 from tests import strassen_sums_calls as calls
 
 SHAPES = [(1, 1), (17, 33), (64, 128), (3, 70)]
@@ -51,53 +51,60 @@ def test_a_step_is_post_add_and_pre_add(level: int, then: int) -> None:
 # --- CUDA C++ ---------------------------------------------------------------------------------------------------------
 
 
-def jobs() -> dict[str, Job]:
-    """Each tuning's kernels, as they are launched, on whole blocks and on any matrix."""
-    found = {}
-    form = FORMS["winograd"]
-    tables: dict[str, Any] = {
-        "spread": tuple(map(tuple, form.left.tolist())),
-        "collect": tuple(map(tuple, form.result.tolist())),
-    }
-    kinds = [(kind, level) for kind in ("pre_add", "post_add", "step") for level in range(4) if kind != "step" or level]
-    for kind, level in kinds:
-        for each in ("float32", "bfloat16", "float16"):
-            job = Job(
-                level, source="matrix" if kind == "pre_add" else "products", to_matrix=kind == "post_add",
-                terms=int(kind != "post_add"), bias=each if kind != "pre_add" else None, relu=kind != "pre_add",
-                in_type=each, matrix_type=each, out_type=each, edge=1, **tables,
-            )  # fmt: skip
-            found[f"{kind}-{level}-{each}"] = job
+SHAPE = (120, 160)
+"""Rows that end within a block, columns of whole words."""
+
+
+def works() -> dict[str, Work]:
+    """Each tuning's kernels, as they are launched on a matrix that ends within its blocks."""
+    found: dict[str, Work] = {}
+
+    def tensors(level: int, dtype: torch.dtype, out: torch.dtype) -> tuple[torch.Tensor, ...]:
+        factors = torch.empty(buffer_shape(*SHAPE, "left", level), dtype=out)
+        products = torch.empty(products_shape(*SHAPE, level), dtype=dtype)
+        return torch.empty(SHAPE, dtype=dtype), torch.empty(SHAPE[1], dtype=dtype), factors, products
+
     for level in range(4):
-        found[f"split-{level}"] = Job(level, source="matrix", terms=2, edge=1, **tables)
-        found[f"narrowed-{level}"] = Job(level, source="matrix", terms=1, out_type="bfloat16", edge=1, **tables)
-        found[f"widened-{level}"] = Job(level, to_matrix=True, matrix_type="bfloat16", edge=1, **tables)
+        for name in ("float32", "bfloat16", "float16"):
+            dtype = getattr(torch, name)
+            x, bias, factors, products = tensors(level, dtype, dtype)
+            found[f"pre_add-{level}-{name}"] = factors_work(x, "left", "winograd", factors, level=level)
+            after = assembled_work(products, "winograd", level, SHAPE, bias, True, None)
+            found[f"post_add-{level}-{name}"] = replace(after, matrix=x)
+            if level:
+                (found[f"step-{level}-{name}"],) = layer_works(
+                    after, Implementation("sgemm", level, "winograd"), factors
+                )
+        x, _, factors, products = tensors(level, torch.float32, torch.bfloat16)
+        found[f"narrowed-{level}"] = factors_work(x, "left", "winograd", factors, level=level)
+        both = {"low": factors.half(), "exponents": torch.zeros(1, dtype=torch.int32)}
+        found[f"split-{level}"] = factors_work(x, "left", "winograd", factors.half(), level=level, **both)
+        found[f"widened-{level}"] = assembled_work(products, "winograd", level, SHAPE, None, False, x.bfloat16())
     return found
 
 
-JOBS = jobs()
+WORKS = works()
 
 
-def compiled(job: Job, arch: str, folder: Path) -> str:
+def compiled(work: Work, arch: str, folder: Path) -> str:
     """What the assembler says of registers."""
-    source = folder / "job.cu"
-    source.write_text(job.text(job.tuning()) + source_text(SOURCE), encoding="utf-8")
+    source = folder / "work.cu"
+    source.write_text(text_of(work, tuning_of(work)) + source_text(SOURCE), encoding="utf-8")
     return by_nvcc(source, folder, f"-arch={arch}", "--Werror", "all-warnings")[1]
 
 
-TIGHT = [name for name in JOBS if not name.endswith("-float16") and name.split("-")[1] in "23"]
+TIGHT = [name for name in WORKS if not name.endswith("-float16") and name.split("-")[1] in "23"]
 """Levels with many registers; float16 takes as many as bfloat16."""
 
 
 @needs_nvcc
 @pytest.mark.parametrize("name", [name for name in TIGHT if not name.endswith("float32")])
 def test_every_kernel_compiles_for_turing(name: str, tmp_path: Path) -> None:
-    assert "registers" in compiled(JOBS[name], "sm_75", tmp_path)
+    assert "registers" in compiled(WORKS[name], "sm_75", tmp_path)
 
 
-def test_a_job_that_differs_has_another_text() -> None:
-    texts = {job.text(job.tuning()) for job in JOBS.values()}
-    assert len(texts) == len(JOBS)
+def test_a_pass_that_differs_has_another_text() -> None:
+    assert len({text_of(work, tuning_of(work)) for work in WORKS.values()}) == len(WORKS)
 
 
 # --- what is refused --------------------------------------------------------------------------------------------------

@@ -15,9 +15,8 @@ from brrr.gpu.nvrtc import source_text
 from brrr.strassen import Implementation
 from brrr.strassen.algebra.blocks import buffer_shape, products_shape
 from brrr.strassen.algebra.forms import WINOGRAD
-from brrr.strassen.passes.jobs import Tuning, edge_of, launch_size
-from brrr.strassen.passes.launch import LETTERS, SOURCE, arguments_of
-from brrr.strassen.passes.memory_pass import Work, assembled_work, factors_work, run_in_torch
+from brrr.strassen.passes.launch import LETTERS, SOURCE, Tuning, arguments_of, edge_of, text_of, tuning_of
+from brrr.strassen.passes.sums import Work, assembled_work, factors_work, run_in_torch
 from tests import strassen_sums_calls as calls
 
 F32, F16, BF16 = torch.float32, torch.float16, torch.bfloat16
@@ -43,7 +42,7 @@ class Region(ctypes.Structure):
 
 def compiled(work: Work, tuning: Tuning, folder: Path) -> Any:
     """The very text that the GPU gets, compiled for the CPU; each access goes by the list of what may be touched."""
-    text = work.job(tuning.vector).text(tuning) + source_text(SOURCE)
+    text = text_of(work, tuning) + source_text(SOURCE)
     name = f"sums{abs(hash(text))}"
     library = folder / f"{name}.so"
     (folder / f"{name}.cu").write_text(text, encoding="utf-8")
@@ -54,13 +53,12 @@ def compiled(work: Work, tuning: Tuning, folder: Path) -> Any:
 
 def on_host(work: Work, folder: Path, tuning: Tuning | None = None) -> None:
     """One launch as `strassen_launch.prepared` makes it, all its threads in turn."""
-    chosen = tuning or work.job().tuning()
+    chosen = tuning or tuning_of(work)
     blocks, arguments = arguments_of(work, chosen)
     run = compiled(work, chosen, folder)
     kinds = [ctypes.c_void_p] * 6 + [ctypes.c_int] * 2 + [ctypes.c_longlong] * 5
     given = [kind(value) for kind, value in zip(kinds, arguments, strict=True)]
-    tensors = (work.source, work.bias, work.matrix, work.high, work.low, work.exponents)
-    regions = [region_of(each) for each in tensors if each is not None and each.numel()]
+    regions = [region_of(each) for each in work.tensors if each is not None and each.numel()]
     outside = run(*given, ctypes.c_uint(blocks), (Region * len(regions))(*regions), len(regions))
     assert outside == 0, f"{outside} accesses beyond the memory, or not aligned"
 
@@ -101,10 +99,10 @@ def tensors_for(level: int, shape: tuple[int, int], dtype: torch.dtype) -> tuple
 def test_pre_add(level: int, dtype: torch.dtype, folder: Path) -> None:
     for number, (rows, columns) in enumerate(SHAPES):
         form = ("strassen", "winograd")[number % 2]
-        for side, turned in (("left", False), ("right", False), ("right", True)):
+        for side in ("left", "right", "transposed"):
             x = laid_out(rows, columns, dtype, ("plain", "transposed", "part", "every other")[number // 2])
-            out = torch.empty(buffer_shape(rows, columns, side, level, turned), dtype=dtype)
-            compared(factors_work(x, side, form, level, turned, out), folder)
+            out = torch.empty(buffer_shape(rows, columns, side, level), dtype=dtype)
+            compared(factors_work(x, side, form, out, level=level), folder)
 
 
 @EACH
@@ -133,8 +131,8 @@ def test_step(level: int, dtype: torch.dtype, folder: Path) -> None:
 def test_split(level: int, folder: Path) -> None:
     for rows, columns in SHAPES:
         x = torch.randn(rows, columns) * torch.logspace(-6, 6, rows)[:, None]
-        made = calls.split_pre_add(x, "right", "winograd", level, transposed=True)
-        out = calls.split_buffers(x, "right", level, transposed=True)
+        made = calls.split_pre_add(x, "transposed", "winograd", level)
+        out = calls.split_buffers(x, "right", level)
         work = split_work(x, level, made.exponents[0].clone(), out)
         compared(work, folder)
         back = torch.ldexp(out.high.double() + out.low.double(), made.exponents[:, :, None])
@@ -146,7 +144,7 @@ def test_split(level: int, folder: Path) -> None:
 
 
 def split_work(x: torch.Tensor, level: int, exponents: torch.Tensor, out: Any) -> Work:
-    return factors_work(x, "right", "winograd", level, True, out.high, out.low, exponents)
+    return factors_work(x, "transposed", "winograd", out.high, level=level, low=out.low, exponents=exponents)
 
 
 @pytest.mark.parametrize("vector", [2, 4, 8])
@@ -171,7 +169,7 @@ def test_a_nan_stays_one_and_spreads_to_where_it_is_summed(folder: Path) -> None
 
 def test_an_access_beyond_the_memory_is_found_out(folder: Path) -> None:
     x, out = torch.randn(5, 7), torch.empty(buffer_shape(5, 7, "left", 1))
-    work = factors_work(x, "left", "strassen", 1, False, out)
+    work = factors_work(x, "left", "strassen", out, level=1)
     with pytest.raises(AssertionError, match="beyond the memory"):
         on_host(replace(work, source=x[:4, :6], shape=(5, 7)), folder)
 
@@ -184,8 +182,14 @@ def test_arguments_are_of_the_kernels_types() -> None:
 
 
 def test_words_only_where_they_fit() -> None:
-    assert edge_of((64, 64), (32, 32), 1, 4, (64, 1), 16) == 0
-    assert edge_of((64, 64), (32, 32), 1, 4, (64, 1), 4) == 2
-    assert edge_of((64, 64), (32, 32), 1, 4, (65, 1), 16) == 2
-    assert edge_of((63, 60), (32, 32), 1, 4) == 1
-    assert launch_size((3, 8), Tuning(8, threads=32)) == (1, 1)
+    room, out = torch.empty(65 * 65 + 8), torch.empty(7, 32, 32)
+    start = -room.data_ptr() // 4 % 4
+
+    def edge(rows: int, columns: int, stride: int, at: int = 0) -> int:
+        x = room[start + at :].as_strided((rows, columns), (stride, 1))
+        return edge_of(factors_work(x, "left", None, out, level=1), 4)
+
+    assert (edge(64, 64, 64), edge(63, 60, 64)) == (0, 1)
+    assert edge(64, 64, 64, at=1) == edge(64, 64, 65) == edge(64, 62, 64) == 2
+    work = factors_work(room[: 3 * 16].view(6, 8), "left", None, torch.empty(7, 3, 8), level=1)
+    assert arguments_of(work, Tuning(8, threads=32))[0] == 1

@@ -20,7 +20,7 @@ LIMITS = Limits(level=1, form="strassen", inner="fp64")
     [Implementation("fp64"), Implementation("fp64", 1, "winograd"), Implementation("fp64")],
 ])  # fmt: skip
 def test_gradients_are_torchs_whatever_the_ways(ways: list[Implementation], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(operators.Runner, "chosen", lambda *given, **more: ways)
+    monkeypatch.setattr(operators.Runners, "chosen", lambda *given, **more: ways)
     sizes = (7, 9, 16, 5)
     x = torch.randn(6, 7, dtype=torch.float64, requires_grad=True)
     linears = [nn.Linear(k, n, dtype=torch.float64) for k, n in pairwise(sizes)]
@@ -45,6 +45,9 @@ def test_what_wants_no_gradient_gets_none() -> None:
     chain = (Layer(first.weight, first.bias), Layer(second.weight, second.bias))
     operators.Runners(LIMITS)(0, chain, torch.randn(4, 8, dtype=torch.float64)).sum().backward()
     assert first.weight.grad is None and first.bias.grad is not None and second.weight.grad is not None
+    first.bias.requires_grad_(False).grad = second.weight.grad = None
+    operators.Runners(LIMITS)(0, chain, torch.randn(4, 8, dtype=torch.float64)).sum().backward()
+    assert first.bias.grad is None and second.weight.grad is not None
 
 
 def test_some_steps_of_training_are_torchs() -> None:
@@ -69,12 +72,14 @@ def test_some_steps_of_training_are_torchs() -> None:
         assert torch.allclose(one, other, atol=1e-9)
 
 
-def test_a_gradient_of_a_gradient_is_refused() -> None:
-    model = StrassenMLP(nn.Linear(8, 8).double(), level=1, form="strassen")
-    x = torch.randn(4, 8, dtype=torch.float64, requires_grad=True)
-    (gradient,) = torch.autograd.grad(model(x).square().sum(), x, create_graph=True)
-    with pytest.raises(RuntimeError, match="no autograd formula"):
-        gradient.sum().backward()
+def test_a_gradient_of_a_gradient_is_torchs() -> None:
+    plain = nn.Sequential(nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 3)).double()
+    x, found = torch.randn(4, 8, dtype=torch.float64, requires_grad=True), []
+    for model in (plain, fuse(copy.deepcopy(plain), level=1, form="strassen")):
+        (gradient,) = torch.autograd.grad(model(x).square().sum(), x, create_graph=True)
+        found.append(torch.autograd.grad(gradient.square().sum(), [x, *model.parameters()], allow_unused=True))
+    for one, other in zip(*found, strict=True):
+        assert torch.allclose(torch.zeros(()) if one is None else one, torch.zeros(()) if other is None else other)
 
 
 def test_half_types_train_too() -> None:

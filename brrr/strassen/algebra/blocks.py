@@ -37,27 +37,28 @@ def block_shape(rows: int, columns: int, level: int) -> tuple[int, int]:
     >>> block_shape(1001, 1001, 1)
     (501, 504)
     """
-    level = level_of(level, "block_shape")
-    for name, size in (("rows", rows), ("columns", columns)):
-        if size < 0:
-            raise ArgumentError("block_shape", name, size, "0 or more")
-    return _parts(rows, level), _rounded(columns, level)
+    return -(-rows // (1 << level)), aligned_size(-(-columns // (1 << level)))
 
 
-def buffer_shape(rows: int, columns: int, side: str, level: int, transposed: bool = False) -> tuple[int, int, int]:
+def aligned_size(size: int) -> int:
+    """A size rounded up to whole words of the narrowest type.
+
+    >>> aligned_size(4097)
+    4104
+    """
+    return -(-size // COLUMN_MULTIPLE) * COLUMN_MULTIPLE
+
+
+def buffer_shape(rows: int, columns: int, side: str, level: int) -> tuple[int, int, int]:
     """The shape of all products' factors for an operand of (rows, columns).
 
-    >>> buffer_shape(100, 60, "left", 1), buffer_shape(60, 100, "right", 1), buffer_shape(100, 60, "right", 1, True)
-    ((7, 50, 32), (7, 32, 56), (7, 56, 32))
+    >>> buffer_shape(100, 60, "left", 1), buffer_shape(60, 100, "right", 1)
+    ((7, 50, 32), (7, 32, 56))
 
     k, and n too, are columns of some buffer: both sides round k, and a right operand rounds n, however it lies.
     """
-    if side not in ("left", "right"):
-        raise ArgumentError("buffer_shape", "side", side, "'left' or 'right'")
-    if transposed and side == "left":
-        raise ArgumentError("buffer_shape", "transposed", transposed, "False for a left operand")
-    block_rows, block_columns = block_shape(rows, columns, level)
-    return PRODUCTS**level, block_rows if side == "left" else _rounded(rows, level), block_columns
+    high, wide = block_shape(rows, columns, level)
+    return PRODUCTS**level, high if side == "left" else aligned_size(high), wide
 
 
 def products_shape(rows: int, columns: int, level: int) -> tuple[int, int, int]:
@@ -69,21 +70,11 @@ def products_shape(rows: int, columns: int, level: int) -> tuple[int, int, int]:
     return (PRODUCTS**level, *block_shape(rows, columns, level))
 
 
-def _parts(size: int, level: int) -> int:
-    return -(-size // (1 << level))
-
-
-def _rounded(size: int, level: int) -> int:
-    return -(-_parts(size, level) // COLUMN_MULTIPLE) * COLUMN_MULTIPLE
-
-
 # ---------------------------------------------------------------------------------------------------------------------
 # A schedule: one level of a fast product as a list of additions, each of two names, and seven products.
 
 BLOCKS = ("11", "12", "21", "22")
 """The four blocks of a matrix, in rows."""
-
-_STEP = re.compile(r"(\w+) = (\w+) ([+*-]) (\w+)")
 
 
 @dataclass(frozen=True)
@@ -107,16 +98,9 @@ class Schedule:
 
     @classmethod
     def parse(cls, text: str) -> Schedule:
-        """Read steps that are divided by lines or semicolons; ArgumentError for a name used before it is known."""
-        known = {operand + block for operand in "AB" for block in BLOCKS}
-        steps = []
-        for part in filter(None, map(str.strip, re.split(r"[;\n]", text))):
-            found = _STEP.fullmatch(part)
-            if not found or not {found[2], found[4]} <= known or found[1] in known:
-                raise ArgumentError("Schedule.parse", "text", part, "'NEW = KNOWN + KNOWN', with +, - or *")
-            steps.append(Assignment(found[1], found[2], found[3], found[4]))
-            known.add(found[1])
-        return cls(tuple(steps))
+        """Read steps that are divided by lines or semicolons: 'NEW = KNOWN + KNOWN', with +, - or *."""
+        words = (part.split() for part in re.split(r"[;\n]", text) if part.strip())
+        return cls(tuple(Assignment(target, first, sign, second) for target, _, first, sign, second in words))
 
     @property
     def additions(self) -> tuple[Assignment, ...]:

@@ -11,8 +11,7 @@ bfloat16 are made in float32 and rounded once, as the kernels do; other types ar
 import torch
 from torch import Tensor
 
-from brrr.core.errors import ArgumentError
-from brrr.strassen.algebra.blocks import BLOCK_COUNT, PRODUCTS, buffer_shape, level_of, products_shape
+from brrr.strassen.algebra.blocks import BLOCK_COUNT, PRODUCTS, buffer_shape, level_of
 from brrr.strassen.algebra.forms import BilinearForm, Signs, form_of
 
 _NARROW = (torch.float16, torch.bfloat16)
@@ -27,19 +26,13 @@ def pre_add(x: Tensor, side: str, form: str | BilinearForm, level: int, *, trans
     x: (m, k) on the left, (k, n) on the right, or (n, k) `transposed`; any strides. Gives [7^L, rows, columns] as
     `buffer_shape` says, in x's type.
     """
-    form, level = form_of(form, "pre_add"), level_of(level, "pre_add")
-    _matrix("pre_add", "x", x)
-    wide = _wide(x)
-    out = wide.new_empty(buffer_shape(x.shape[0], x.shape[1], side, level, transposed))
-    pre_add_into(wide, signs_of(form, "transposed" if transposed else side), level, out)
+    out = _wide(x).new_empty(buffer_shape(x.shape[0], x.shape[1], side, level_of(level, "pre_add")))
+    pre_add_into(_wide(x), signs_of(form_of(form), "transposed" if transposed else side), level, out)
     return out.to(x.dtype)
 
 
-def post_add(
-    products: Tensor, form: str | BilinearForm, level: int, shape: tuple[int, int], *,
-    bias: Tensor | None = None, relu: bool = False,
-) -> Tensor:  # fmt: skip
-    """The result of size `shape` from all products: their signed sums, and then bias and ReLU.
+def post_add(products: Tensor, form: str | BilinearForm, level: int, shape: tuple[int, int]) -> Tensor:
+    """The result of size `shape` from all products: their signed sums, in their type.
 
     >>> products = torch.zeros(7, 1, 8)
     >>> products[0] = 1.0  # M1 is in C11 and C22
@@ -47,15 +40,10 @@ def post_add(
     tensor([[1., 0.],
             [0., 1.]])
 
-    products: [7^L, rows, columns] as `products_shape` says. bias: (n,). The result is of their type.
+    products: [7^L, rows, columns] as `products_shape` says.
     """
-    form, level = form_of(form, "post_add"), level_of(level, "post_add")
-    if tuple(products.shape) != (wanted := products_shape(*shape, level)):
-        raise ArgumentError("post_add", "products", tuple(products.shape), f"{wanted} for a result of {tuple(shape)}")
     wide = _wide(products)
-    made = post_add_into(wide, form.result, level, wide.new_empty(shape))
-    made = made if bias is None else made + bias.to(made.dtype)
-    return (made.clamp_min(0) if relu else made).to(products.dtype)
+    return post_add_into(wide, form_of(form).result, level, wide.new_empty(shape)).to(products.dtype)
 
 
 def product(a: Tensor, b: Tensor, form: str | BilinearForm, level: int) -> Tensor:
@@ -66,11 +54,6 @@ def product(a: Tensor, b: Tensor, form: str | BilinearForm, level: int) -> Tenso
 
     Any sizes, 0 and 1 among them. The products are torch.bmm's, in the operands' type; whole numbers' on the CPU.
     """
-    _matrix("product", "a", a)
-    _matrix("product", "b", b)
-    if a.shape[1] != b.shape[0] or a.dtype != b.dtype or a.device != b.device:
-        found = f"{b.dtype} {tuple(b.shape)} on {b.device}"
-        raise ArgumentError("product", "b", found, f"{a.dtype}, inner size {a.shape[1]}, on {a.device}")
     left, right = pre_add(a, "left", form, level), pre_add(b, "right", form, level)
     device = a.device if a.dtype.is_floating_point else "cpu"  # a GPU has no products of whole numbers
     products = torch.bmm(left.to(device), right.to(device)).to(a.device)
@@ -140,9 +123,3 @@ def _block(x: Tensor, rows: int, columns: int, number: int) -> Tensor:
 
 def _wide(x: Tensor) -> Tensor:
     return x.float() if x.dtype in _NARROW else x
-
-
-def _matrix(call: str, name: str, x: Tensor) -> None:
-    if not isinstance(x, Tensor) or x.dim() != 2:
-        found = tuple(x.shape) if isinstance(x, Tensor) else type(x).__name__
-        raise ArgumentError(call, name, found, "a tensor of two dimensions")

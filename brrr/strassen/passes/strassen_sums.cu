@@ -33,8 +33,8 @@
 //     COLLECT_TABLE          and of the products, 4 x 7
 //
 // Read next: launch.py, which launches it. By itself, checked and timed: python -m brrr.strassen.passes.launch
-[[maybe_unused]] constexpr signed char SPREAD[7][4] = {SPREAD_TABLE};
-[[maybe_unused]] constexpr signed char COLLECT[4][7] = {COLLECT_TABLE};
+[[maybe_unused]] __device__ constexpr signed char SPREAD[7][4] = {SPREAD_TABLE};
+[[maybe_unused]] __device__ constexpr signed char COLLECT[4][7] = {COLLECT_TABLE};
 
 constexpr int BLOCKS = 1 << 2 * LEVEL, SIDE = 1 << LEVEL;
 constexpr int GROUP = AHEAD < LEVEL ? AHEAD : LEVEL;
@@ -208,24 +208,21 @@ INLINE void to_matrix(char *at, const Packed<T> &all, long long stride, long lon
 
 // --- sums ------------------------------------------------------------------------------------------------------------
 
-// sum + SIGN * x, where FIRST says that there is no sum yet.
-template <bool FIRST, int SIGN>
-INLINE float add(float sum, float x) {
-    if constexpr (SIGN == 0) return sum;
-    if constexpr (FIRST) return SIGN > 0 ? x : -x;
-    return SIGN > 0 ? sum + x : sum - x;
+// sum + sign * x, where `first` says that there is no sum yet; both are known when it is compiled.
+INLINE float add(bool first, int sign, float sum, float x) {
+    return sign == 0 ? sum : first ? (sign > 0 ? x : -x) : sign > 0 ? sum + x : sum - x;
 }
 
 // The P-th sum of the four quarters of `blocks`, each of COUNT.
 template <int P, int COUNT, class Word>
 INLINE void combine(const Word (&blocks)[4 * COUNT], Numbers (&sums)[COUNT]) {
-    constexpr int A = SPREAD[P][0], B = SPREAD[P][1], C = SPREAD[P][2], D = SPREAD[P][3];
     UNROLL for (int i = 0; i < COUNT; ++i)
         UNROLL for (int k = 0; k < VECTOR; ++k) {
-            float sum = add<true, A>(0.0f, A ? blocks[i][k] : 0.0f);
-            sum = add<!A, B>(sum, B ? blocks[COUNT + i][k] : 0.0f);
-            sum = add<!A && !B, C>(sum, C ? blocks[2 * COUNT + i][k] : 0.0f);
-            sums[i].x[k] = add<!A && !B && !C, D>(sum, D ? blocks[3 * COUNT + i][k] : 0.0f);
+            float sum = 0.0f;
+            bool first = true;
+            UNROLL for (int q = 0; q < 4; ++q)
+                if (SPREAD[P][q]) sum = add(first, SPREAD[P][q], sum, blocks[q * COUNT + i][k]), first = false;
+            sums[i].x[k] = sum;
         }
 }
 
@@ -261,36 +258,23 @@ INLINE Numbers as_numbers(const Word &word) {
 
 // All 7^L sums of 4^L blocks, in the order of the products.
 template <int L, class Word>
-INLINE void spread(Word (&blocks)[1 << 2 * L], Buffers &buffers);
-
-template <int L, int P, class Word>
-INLINE void spread_one(Word (&blocks)[1 << 2 * L], Buffers &buffers) {
-    Numbers sums[1 << 2 * (L - 1)];
-    combine<P, 1 << 2 * (L - 1)>(blocks, sums);
-    spread<L - 1>(sums, buffers);
-}
-
-template <int L, class Word>
-INLINE void spread_in_turn(Word (&blocks)[1 << 2 * L], Buffers &buffers) {
-    constexpr int COUNT = 1 << 2 * (L - 1);
-#pragma unroll 1
-    for (int p = 0; p < 7; ++p) {
-        Numbers sums[COUNT];
-        UNROLL for (int b = 0; b < 4 * COUNT; ++b) renew(blocks[b]);
-        switch (p) {
-#define COMBINE(P) case P: combine<P, COUNT>(blocks, sums); break;
-            SEVEN(COMBINE)
-        }
-        spread<L - 1>(sums, buffers);
-    }
-}
-
-template <int L, class Word>
 INLINE void spread(Word (&blocks)[1 << 2 * L], Buffers &buffers) {
+    constexpr int COUNT = L == 0 ? 1 : 1 << 2 * (L - 1);
     if constexpr (L == 0) buffers.take(as_numbers(blocks[0]));
-    else if constexpr (L == LEVEL && ROLLED) spread_in_turn<L>(blocks, buffers);
-    else {
-#define SPREAD_ONE(P) spread_one<L, P>(blocks, buffers);
+    else if constexpr (L == LEVEL && ROLLED) {
+#pragma unroll 1
+        for (int p = 0; p < 7; ++p) {
+            Numbers sums[COUNT];
+            UNROLL for (int b = 0; b < 4 * COUNT; ++b) renew(blocks[b]);
+            switch (p) {
+#define COMBINE(P) case P: combine<P, COUNT>(blocks, sums); break;
+                SEVEN(COMBINE)
+            }
+            spread<L - 1>(sums, buffers);
+        }
+    } else {
+        Numbers sums[COUNT];
+#define SPREAD_ONE(P) combine<P, COUNT>(blocks, sums), spread<L - 1>(sums, buffers);
         SEVEN(SPREAD_ONE)
     }
 }
@@ -315,55 +299,37 @@ INLINE constexpr bool first_of(int b, int p) {
     return true;
 }
 
-template <int P, int B, int COUNT>
-INLINE void accumulate_block(const Numbers (&part)[COUNT], Numbers (&blocks)[4 * COUNT]) {
-    constexpr bool FIRST = first_of(B, P);
-    if constexpr (COLLECT[B][P] != 0)
-        UNROLL for (int i = 0; i < COUNT; ++i)
-            UNROLL for (int k = 0; k < VECTOR; ++k)
-                blocks[B * COUNT + i].x[k] = add<FIRST, COLLECT[B][P]>(blocks[B * COUNT + i].x[k], part[i].x[k]);
-}
-
 // The P-th part, where it belongs among the four quarters of `blocks`.
 template <int P, int COUNT>
 INLINE void accumulate(const Numbers (&part)[COUNT], Numbers (&blocks)[4 * COUNT]) {
-    accumulate_block<P, 0, COUNT>(part, blocks), accumulate_block<P, 1, COUNT>(part, blocks);
-    accumulate_block<P, 2, COUNT>(part, blocks), accumulate_block<P, 3, COUNT>(part, blocks);
+    UNROLL for (int b = 0; b < 4; ++b)
+        UNROLL for (int i = 0; i < COUNT; ++i)
+            UNROLL for (int k = 0; k < VECTOR; ++k) {
+                float &sum = blocks[b * COUNT + i].x[k];
+                sum = add(first_of(b, P), COLLECT[b][P], sum, part[i].x[k]);
+            }
 }
 
 // 4^L blocks from the next 7^L products; AT: the first of these among those that were loaded together.
 template <int L, int AT>
-INLINE void collect(Products &products, Numbers (&blocks)[1 << 2 * L]);
-
-template <int L, int AT, int P>
-INLINE void collect_one(Products &products, Numbers (&blocks)[1 << 2 * L]) {
-    constexpr int COUNT = 1 << 2 * (L - 1);
-    Numbers part[COUNT];
-    collect<L - 1, (L <= GROUP ? AT + P * sevens(L - 1) : 0)>(products, part);
-    accumulate<P, COUNT>(part, blocks);
-}
-
-template <int L>
-INLINE void collect_in_turn(Products &products, Numbers (&blocks)[1 << 2 * L]) {
-    constexpr int COUNT = 1 << 2 * (L - 1);
-#pragma unroll 1
-    for (int p = 0; p < 7; ++p) {
-        Numbers part[COUNT];
-        collect<L - 1, 0>(products, part);
-        switch (p) {
-#define ACCUMULATE(P) case P: accumulate<P, COUNT>(part, blocks); break;
-            SEVEN(ACCUMULATE)
-        }
-    }
-}
-
-template <int L, int AT>
 INLINE void collect(Products &products, Numbers (&blocks)[1 << 2 * L]) {
+    constexpr int COUNT = L == 0 ? 1 : 1 << 2 * (L - 1);
+    Numbers part[COUNT];
     if constexpr (L == GROUP) products.fill();
     if constexpr (L == 0) blocks[0] = as_numbers(products.ready[AT]);
-    else if constexpr (L == LEVEL && ROLLED && L > GROUP) collect_in_turn<L>(products, blocks);
-    else {
-#define COLLECT_ONE(P) collect_one<L, AT, P>(products, blocks);
+    else if constexpr (L == LEVEL && ROLLED && L > GROUP) {
+#pragma unroll 1
+        for (int p = 0; p < 7; ++p) {
+            collect<L - 1, 0>(products, part);
+            switch (p) {
+#define ACCUMULATE(P) case P: accumulate<P, COUNT>(part, blocks); break;
+                SEVEN(ACCUMULATE)
+            }
+        }
+    } else {
+#define COLLECT_ONE(P)                                                                                  \
+        collect<L - 1, (L <= GROUP ? AT + P * sevens(L - 1) : 0)>(products, part);                       \
+        accumulate<P, COUNT>(part, blocks);
         SEVEN(COLLECT_ONE)
     }
 }

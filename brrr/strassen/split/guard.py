@@ -15,19 +15,18 @@ On a GPU the kernels that split note this on the way, and one launch more decide
 """
 
 import ctypes
-from collections.abc import Callable
 from functools import partial
 
 import torch
 from torch import Tensor
 
-from brrr.gpu.launching import PreparedLaunch, on_current_stream
-from brrr.gpu.nvrtc import function as function_of
+from brrr.gpu.nvrtc import function
 from brrr.gpu.precision import float32_products
+from brrr.strassen.launcher import Run, launched
 from brrr.strassen.split.operands_kernel import SOURCE, THREADS
 
 SPREAD = 4096.0
-KERNEL, SIDE = "brrr_guard", 128
+SIDE = 128
 
 
 class Guard(ctypes.Structure):
@@ -52,9 +51,7 @@ def noted(k: int, device: torch.device) -> tuple[Tensor, Tensor]:
     return both[: k + 1], both[k + 1 :]
 
 
-def guard_step(
-    a: Tensor, b: Tensor, out: Tensor, peaks: Tensor, inner: Tensor, keep: bool = False
-) -> Callable[[], object]:
+def guard_step(a: Tensor, b: Tensor, out: Tensor, peaks: Tensor, inner: Tensor, keep: bool = False) -> Run:
     """A function of no arguments that writes the classical a @ b (m, n) into `out` where digits may have been lost.
 
     a: (m, k), b: (k, n), float32, any strides; out: its rows contiguous. peaks, inner: as `noted` made them, and as the
@@ -62,21 +59,17 @@ def guard_step(
     """
     if not out.is_cuda:
         return partial(_on_host, a, b, out)
-    return _on_device(argument(a, b, out, peaks, inner, keep), a, b, out, peaks, inner)
+    made, device = argument(a, b, out, peaks, inner, keep), out.device.index
+    tiles = -(-made.m // SIDE) * -(-made.n // SIDE)
+    blocks = max(1, min(tiles, int(torch.cuda.get_device_properties(device).multi_processor_count)))
+    kernel = function(SOURCE, "brrr_guard", device)
+    return launched(kernel, device, blocks, THREADS, [made], a, b, out, peaks, inner)
 
 
 def argument(a: Tensor, b: Tensor, out: Tensor, peaks: Tensor, inner: Tensor, keep: bool) -> Guard:
     """The kernel's argument."""
     pointers = [each.data_ptr() for each in (a, b, out, peaks, inner)]
     return Guard(*pointers, *a.stride(), *b.stride(), out.stride(0), *out.shape, a.shape[1], keep)
-
-
-def _on_device(made: Guard, *held: Tensor) -> Callable[[], None]:
-    index = held[0].device.index
-    tiles = -(-made.m // SIDE) * -(-made.n // SIDE)
-    blocks = min(tiles, int(torch.cuda.get_device_properties(index).multi_processor_count))
-    launch = PreparedLaunch(function_of(SOURCE, KERNEL, index), (max(1, blocks), 1, 1), (THREADS, 1, 1), [made])
-    return on_current_stream(launch, index, *held)
 
 
 def _on_host(a: Tensor, b: Tensor, out: Tensor) -> None:

@@ -3,38 +3,37 @@
 >>> run = prepared([SplitSource(a, terms)])    # doctest: +SKIP
 >>> run()                                 # doctest: +SKIP
 
-The kernel that decides whether a split product lost digits stands in the same file; `guard.py` launches it.
+The kernels that find the exponents of sums and that decide whether a split product lost digits (`guard.py`) stand in
+the same file.
 """
 
 import ctypes
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 
-from brrr.gpu.launching import PreparedLaunch, on_current_stream
-from brrr.gpu.nvrtc import function as function_of
+from brrr.gpu.nvrtc import function
+from brrr.strassen.launcher import Run, launched
 
-SOURCE, KERNEL = "strassen/split/split_operands.cu", "brrr_split_operands"
+SOURCE = "strassen/split/split_operands.cu"
 THREADS, HELD, TILE, BLOCKS = 256, 32, 64, 4
 """Threads of a block, numbers each holds of a row, a turned tile's sides, blocks that surely fit a multiprocessor."""
 
-MOST_TASKS = 2**30
 ROWS_TOGETHER = 32
 """Rows behind whose tasks others look along k, where the largest numbers at each place along k are wanted."""
 
 
-@dataclass(frozen=True)
-class Terms:
+class Terms(NamedTuple):
     """Matrices as two terms along k: hi and lo (count, rows, width), exponents (count, rows).
 
-    `k` of each row's `width` numbers count, the rest are zeros up to a multiple of eight.
+    k of each row's `width` numbers count, the rest are zeros up to a multiple of eight.
     """
 
     hi: torch.Tensor
     lo: torch.Tensor
     exponents: torch.Tensor
-    k: int
 
 
 @dataclass(frozen=True)
@@ -79,18 +78,16 @@ class Operands(ctypes.Structure):
 def operand(source: SplitSource, blocks: int) -> Operand:
     """How an operand is cut into tasks for so many blocks; `sizes` and `counters` are still missing.
 
-    >>> terms = Terms(torch.empty(1, 300, 104), torch.empty(1, 300, 104), torch.empty(1, 300), 100)
+    >>> terms = Terms(torch.empty(1, 300, 104), torch.empty(1, 300, 104), torch.empty(1, 300))
     >>> cut = operand(SplitSource(torch.empty(300, 100), terms), 528)
     >>> cut.threads, cut.tasks, cut.whole
     (32, 38, 1)
     """
-    x, out = source.x, source.out
-    (rows, k), width, turned = x.shape, out.hi.shape[2], source.turned
+    x, (rows, k), width, turned = source.x, source.x.shape, source.out.hi.shape[2], source.turned
     along = x.stride(1) if turned else x.stride(0)
-    pointers = [each.data_ptr() for each in (x, out.hi, out.lo, out.exponents)]
     marks = [None if each is None else each.data_ptr() for each in (source.peaks, source.inner)]
-    whole = x.data_ptr() % 16 == 0 and along % 4 == 0
-    made = Operand(*pointers, None, None, *marks, along, rows, k, width, turned, whole)
+    pointers = [each.data_ptr() for each in (x, *source.out)]
+    made = Operand(*pointers, None, None, *marks, along, rows, k, width, turned, _whole(x, along))
     made.threads = row_threads(width)
     made.deep, made.across = -(-width // TILE), -(-rows // TILE)
     made.tiles = made.deep * made.across
@@ -101,6 +98,11 @@ def operand(source: SplitSource, blocks: int) -> Operand:
         by_rows = -(-by_rows // made.together) * (made.together + made.strips)
     made.tasks = 2 * made.tiles if turned else by_rows
     return made
+
+
+def _whole(x: torch.Tensor, stride: int) -> bool:
+    """Whether four numbers of a line may be read at once."""
+    return x.data_ptr() % 16 == 0 and stride % 4 == 0
 
 
 def row_threads(width: int) -> int:
@@ -114,8 +116,7 @@ def row_threads(width: int) -> int:
 
 def operands(sources: Sequence[SplitSource], blocks: int) -> tuple[Operands, torch.Tensor | None]:
     """The kernel's argument, and the zeros in which it counts, where it does; operands that are turned come first."""
-    ordered = sorted(sources, key=lambda each: not each.turned)
-    made = [operand(each, blocks) for each in ordered]
+    made = [operand(each, blocks) for each in sorted(sources, key=lambda each: not each.turned)]
     rooms = [each.rows + each.across if each.turned else 0 for each in made]  # counts of columns, and of strips of them
     counts = torch.zeros(sum(rooms), dtype=torch.int32, device=sources[0].x.device) if any(rooms) else None
     at = counts.data_ptr() if counts is not None else 0
@@ -125,14 +126,12 @@ def operands(sources: Sequence[SplitSource], blocks: int) -> tuple[Operands, tor
     return Operands((Operand * 2)(*made)), counts
 
 
-def fits(sources: Sequence[SplitSource]) -> bool:
-    """Whether the kernel can do it: the GPU, how they lie, and the count of tasks."""
-    device = sources[0].x.device
-    able = sources[0].x.is_cuda and torch.cuda.get_device_capability(device) >= (8, 0)
-    return able and all(each.lies for each in sources) and sum(operand(each, 1).tasks for each in sources) < MOST_TASKS
+def fits(*given: torch.Tensor) -> bool:
+    """Whether kernels of this file run where they lie: a GPU from compute capability 8.0 on."""
+    return all(each.is_cuda and torch.cuda.get_device_capability(each.device) >= (8, 0) for each in given)
 
 
-def prepared(sources: Sequence[SplitSource]) -> Callable[[], None]:
+def prepared(sources: Sequence[SplitSource]) -> Run:
     """A function of no arguments that splits one or two operands on torch's current stream; nothing is checked.
 
     It must not run on two streams at one time: what it counts lies in memory of its own.
@@ -140,15 +139,12 @@ def prepared(sources: Sequence[SplitSource]) -> Callable[[], None]:
     device = sources[0].x.device.index
     blocks = BLOCKS * int(torch.cuda.get_device_properties(device).multi_processor_count)
     argument, counts = operands(sources, blocks)
-    grid = min(blocks, sum(each.tasks for each in argument.each))
-    launch = PreparedLaunch(function_of(SOURCE, KERNEL, device), (grid, 1, 1), (THREADS, 1, 1), [argument])
-    return on_current_stream(launch, device, tuple(sources), counts)
+    kernel, tasks = function(SOURCE, "brrr_split_operands", device), sum(cut.tasks for cut in argument.each)
+    return launched(kernel, device, min(blocks, tasks), THREADS, [argument], tuple(sources), counts)
 
 
 # ---------------------------------------------------------------------------------------------------------------------
-# Exponents for sums of blocks that are split into two float16 terms, in one launch of `split_operands.cu`.
-
-EXPONENTS = "brrr_split_exponents"
+# Exponents for sums of blocks that are split into two float16 terms, in one launch.
 
 
 class Summed(ctypes.Structure):
@@ -161,23 +157,15 @@ class Summed(ctypes.Structure):
     )
 
 
-def summed_rows(x: torch.Tensor, block_rows: int, groups: int, gain: int) -> Summed:
-    """x (rows, k) in so many blocks of rows, which are summed; the exponents' address is still missing."""
+def summed_rows(x: torch.Tensor, out: torch.Tensor, groups: int, gain: int) -> Summed:
+    """x (rows, k) in so many blocks of rows, which are summed, and the exponents, one for each row of a block."""
     stride, (rows, k) = x.stride(0), x.shape
-    whole = x.data_ptr() % 16 == 0 and (stride % 4 == 0 or rows == 1)
-    return Summed(x.data_ptr(), None, stride, rows, k, block_rows, groups, gain, whole)
+    whole = _whole(x, 0 if rows == 1 else stride)
+    return Summed(x.data_ptr(), out.data_ptr(), stride, rows, k, out.shape[0], groups, gain, whole)
 
 
-def exponents_fit(x: torch.Tensor) -> bool:
-    """Whether the kernel reads it: float32 on a GPU from compute capability 8.0 on, its rows contiguous."""
-    along = x.dtype == torch.float32 and (x.stride(1) == 1 or x.shape[1] == 1)
-    return along and x.is_cuda and torch.cuda.get_device_capability(x.device) >= (8, 0)
-
-
-def prepared_exponents(x: torch.Tensor, out: torch.Tensor, groups: int, gain: int) -> Callable[[], None]:
+def prepared_exponents(x: torch.Tensor, out: torch.Tensor, groups: int, gain: int) -> Run:
     """A function of no arguments that finds int32 exponents (rows of a block,), packed; nothing is checked."""
-    argument, device = summed_rows(x, out.shape[0], groups, gain), x.device.index
-    argument.exponents = out.data_ptr()
-    function = function_of(SOURCE, EXPONENTS, device)
-    launch = PreparedLaunch(function, (out.shape[0], 1, 1), (THREADS, 1, 1), [argument])
-    return on_current_stream(launch, device, x, out)
+    argument, device = summed_rows(x, out, groups, gain), x.device.index
+    kernel = function(SOURCE, "brrr_split_exponents", device)
+    return launched(kernel, device, out.shape[0], THREADS, [argument], x, out)

@@ -8,7 +8,7 @@ Operands are `Terms` of (count, rows, k), each row contiguous along k; `out` is 
 """
 
 import ctypes
-from collections.abc import Callable
+import math
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -16,8 +16,9 @@ from typing import Any
 import torch
 
 from brrr.core.errors import UnavailableError
-from brrr.gpu.launching import PreparedLaunch, allow_shared, on_current_stream
-from brrr.gpu.nvrtc import function as function_of
+from brrr.gpu.launching import allow_shared
+from brrr.gpu.nvrtc import function
+from brrr.strassen.launcher import Run, launched
 from brrr.strassen.split.operands_kernel import Terms
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -59,6 +60,10 @@ class Tiling:
     def _slot_bytes(self) -> int:
         return (ROWS + self.columns) * DEPTH * 2 + 16
 
+    def tiles(self, m: int, n: int) -> tuple[int, int]:
+        """Bands of rows, of all blocks of a cluster, and tiles across."""
+        return -(-m // (ROWS * self.cluster)), -(-n // self.columns)
+
     def defines(self) -> tuple[str, ...]:
         """The constants that the kernel is compiled with."""
         return f"-DCOLUMNS={self.columns}", f"-DSLOTS={self.slots}", f"-DCLUSTER={self.cluster}"
@@ -74,24 +79,19 @@ class TileGrid(ctypes.Structure):
     )
 
 
-def tile_grid(
-    tiling: Tiling,
-    shape: tuple[int, int, int, int],
-    out: tuple[int, int],
-    left: tuple[int, int],
-    right: tuple[int, int],
-) -> TileGrid:
-    """How a product is cut: shape (count, m, n, k); strides of out and of both operands' exponents (of count, of row).
+def tile_grid(tiling: Tiling, left: Terms, right: Terms, out: torch.Tensor) -> TileGrid:
+    """How the product of terms into `out` (count, m, n) is cut.
 
-    >>> found = tile_grid(Tiling(), (2, 300, 500, 65), (150000, 500), (0, 0), (0, 0))
+    >>> left, right = (Terms(torch.empty(2, rows, 72), torch.empty(0), torch.empty(2, rows)) for rows in (300, 500))
+    >>> found = tile_grid(Tiling(), left, right, torch.empty(2, 300, 500))
     >>> found.steps, found.bands, found.column_tiles, found.tiles, found.pairs
     (2, 3, 3, 18, 1)
     """
-    count, m, n, k = shape
-    bands, columns = -(-m // (ROWS * tiling.cluster)), -(-n // tiling.columns)
-    pairs = all(stride % 2 == 0 for stride in out)
-    cut = (m, n, -(-k // DEPTH), bands, columns, count * bands * columns, GROUP, pairs)
-    return TileGrid(*cut, *out, *left, *right)
+    count, m, n = out.shape
+    bands, columns = tiling.tiles(m, n)
+    pairs = all(each % 2 == 0 for each in (*out.stride()[:2], out.data_ptr() // 4))
+    cut = (m, n, -(-left.hi.shape[2] // DEPTH), bands, columns, count * bands * columns, GROUP, pairs)
+    return TileGrid(*cut, *out.stride()[:2], *left.exponents.stride(), *right.exponents.stride())
 
 
 LONG = 100
@@ -124,43 +124,40 @@ def rounds(tiling: Tiling, count: int, m: int, n: int, multiprocessors: int = 13
     >>> rounds(Tiling(), 1, 2048, 2048), rounds(Tiling(), 1, 8192, 8192)
     (2, 21)
     """
-    tiles = int(tile_grid(tiling, (count, m, n, 1), (0, 0), (0, 0), (0, 0)).tiles)
+    tiles = count * math.prod(tiling.tiles(m, n))
     return -(-tiles * tiling.cluster // (multiprocessors // tiling.cluster * tiling.cluster))
 
 
-SOURCE, KERNEL = "strassen/split/split_product.cu", "brrr_split_product"
+SOURCE = "strassen/split/split_product.cu"
 
 
-def prepared(left: Terms, right: Terms, out: torch.Tensor, tiling: Tiling | None = None) -> Callable[[], None]:
+def prepared(left: Terms, right: Terms, out: torch.Tensor, tiling: Tiling | None = None) -> Run:
     """A function of no arguments that launches the product on torch's current stream; nothing is checked.
 
-    out: float32 (count, m, n), its rows contiguous, not empty. UnavailableError where the GPU is not of compute
-    capability 9.0.
+    out: float32 (count, m, n), its rows contiguous, not empty; on a GPU of compute capability 9.0.
     """
-    (count, m, k), n = left.hi.shape, right.hi.shape[1]
-    tiling, device = tiling or chosen(count, m, n), out.device.index
-    strides = [(each.exponents.stride(0), each.exponents.stride(1)) for each in (left, right)]
-    grid = tile_grid(tiling, (count, m, n, k), (out.stride(0), out.stride(1)), *strides)
-    grid.pairs = int(grid.pairs and out.data_ptr() % 8 == 0)
+    tiling, device = tiling or chosen(*out.shape), out.device.index
+    grid = tile_grid(tiling, left, right, out)
     boxes = ((left, ROWS), (right, tiling.columns // tiling.cluster))
     maps = [tensor_map(term, rows) for each, rows in boxes for term in (each.hi, each.lo)]
     pointers = [ctypes.c_void_p(each.data_ptr()) for each in (out, left.exponents, right.exponents)]
     at_once = int(torch.cuda.get_device_properties(device).multi_processor_count) // tiling.cluster
-    blocks = min(grid.tiles, at_once) * tiling.cluster
-    cluster = tiling.cluster if tiling.cluster > 1 else 0
-    function, values = compiled(tiling, device), [*maps, *pointers, grid]
-    launch = PreparedLaunch(function, (blocks, 1, 1), (THREADS, 1, 1), values, tiling.shared_bytes, cluster)
-    return on_current_stream(launch, device, left, right, out)
+    blocks, cluster = min(grid.tiles, at_once) * tiling.cluster, tiling.cluster if tiling.cluster > 1 else 0
+    given, shared = [*maps, *pointers, grid], tiling.shared_bytes
+    kernel, held = compiled(tiling, device), (left, right, out)
+    return launched(kernel, device, blocks, THREADS, given, *held, shared_bytes=shared, cluster=cluster)
 
 
 @lru_cache(maxsize=64)
 def compiled(tiling: Tiling, device: int) -> Any:
     """The kernel for a tiling, loaded; wgmma and setmaxnreg are sm_90a's, which the plain sm_90 has not."""
-    if torch.cuda.get_device_capability(device) != (9, 0):
-        raise UnavailableError(f"split_product: {torch.cuda.get_device_name(device)} has no wgmma of sm_90a")
-    function = function_of(SOURCE, KERNEL, device, tiling.defines(), suffix="a")
-    allow_shared(function, tiling.shared_bytes)
-    return function
+    kernel = function(SOURCE, "brrr_split_product", device, tiling.defines(), suffix="a")
+    allow_shared(kernel, tiling.shared_bytes)
+    return kernel
+
+
+FLOAT16, NO_INTERLEAVE, SWIZZLE_128B, L2_256B, ZEROS = 6, 0, 3, 3, 0
+"""Of cuda.h's enumerations that begin with CU_TENSOR_MAP_."""
 
 
 def tensor_map(term: torch.Tensor, rows: int) -> Any:
@@ -168,24 +165,13 @@ def tensor_map(term: torch.Tensor, rows: int) -> Any:
 
     Its matrices stand one below the other: (count * rows, k). A box is rows x DEPTH; what lies beyond reads as zero.
     """
-    from cuda.bindings import driver
-
     count, high, wide = term.shape
     made = aligned_bytes(128, 64)
     status = _library().cuTensorMapEncodeTiled(
-        ctypes.byref(made),
-        int(driver.CUtensorMapDataType.CU_TENSOR_MAP_DATA_TYPE_FLOAT16),
-        2,
-        ctypes.c_void_p(term.data_ptr()),
-        (ctypes.c_uint64 * 2)(wide, count * high),
-        (ctypes.c_uint64 * 1)(term.stride(1) * term.element_size()),
-        (ctypes.c_uint32 * 2)(DEPTH, rows),
-        (ctypes.c_uint32 * 2)(1, 1),
-        int(driver.CUtensorMapInterleave.CU_TENSOR_MAP_INTERLEAVE_NONE),
-        int(driver.CUtensorMapSwizzle.CU_TENSOR_MAP_SWIZZLE_128B),
-        int(driver.CUtensorMapL2promotion.CU_TENSOR_MAP_L2_PROMOTION_L2_256B),
-        int(driver.CUtensorMapFloatOOBfill.CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE),
-    )
+        ctypes.byref(made), FLOAT16, 2, ctypes.c_void_p(term.data_ptr()), (ctypes.c_uint64 * 2)(wide, count * high),
+        (ctypes.c_uint64 * 1)(term.stride(1) * term.element_size()), (ctypes.c_uint32 * 2)(DEPTH, rows),
+        (ctypes.c_uint32 * 2)(1, 1), NO_INTERLEAVE, SWIZZLE_128B, L2_256B, ZEROS,
+    )  # fmt: skip
     if status:
         raise UnavailableError(f"CUDA refused a tensor map of {tuple(term.shape)}, a box of {rows} x {DEPTH}: {status}")
     return made

@@ -14,11 +14,14 @@ import torch
 
 from brrr.core.errors import UnavailableError
 from brrr.strassen.algebra.blocks import buffer_shape, products_shape
+from brrr.strassen.algebra.forms import BilinearForm
+from brrr.strassen.algebra.reference import signs_of
 from brrr.strassen.implementations import Implementation
+from brrr.strassen.launcher import Run
 from brrr.strassen.operands import Arena, Right
-from brrr.strassen.passes.launch import Run
-from brrr.strassen.passes.sums import post_add_step
-from brrr.strassen.split.exponents import prepared_split_pre_add
+from brrr.strassen.passes.launch import post_add_step, prepared
+from brrr.strassen.passes.sums import chosen_form, factors_work
+from brrr.strassen.split import operands_kernel as kernel
 from brrr.strassen.split.guard import guard_step, noted
 from brrr.strassen.split.splitting import SplitSource, Terms, has_kernel, prepared_product, prepared_splits
 
@@ -32,16 +35,11 @@ def split_steps(how: Implementation, a: torch.Tensor, right: Right, out: torch.T
         raise UnavailableError(f"fp16x3: {a.device} is not of compute capability 9.0; inner='sgemm' runs there")
     if not how.level:
         return _plain_steps(a, right, out, arena)
-    if right.factors:
-        before: list[Run] = []
-        below = _as_terms(how, right.factors, right.k)
-    else:
-        before, made = right_terms(how, right, arena)
-        below = _as_terms(how, made, right.k)
+    before, made = ([], right.factors) if right.factors else right_terms(how, right, arena)
     making, left = _terms(how, a, "left", arena)
-    m, n = out.shape
-    products = arena.take(products_shape(m, n, how.level), torch.float32)
-    return [*before, *making, prepared_product(left, below, products), post_add_step(products, how, out)]
+    products = arena.take(products_shape(out.shape[0], out.shape[1], how.level), torch.float32)
+    product = prepared_product(left, Terms(*made), products)
+    return [*before, *making, product, post_add_step(products, how, out)]
 
 
 def _plain_steps(a: torch.Tensor, right: Right, out: torch.Tensor, arena: Arena) -> list[Run]:
@@ -49,8 +47,8 @@ def _plain_steps(a: torch.Tensor, right: Right, out: torch.Tensor, arena: Arena)
     peaks, inner = noted(right.k, a.device)
     left = replace(_source(a, arena), peaks=peaks)
     if right.factors:
-        *_, inner = right.factors
-        split, below = prepared_splits(left), _as_terms(Implementation("fp16x3"), right.factors, right.k)
+        *made, inner = right.factors
+        split, below = prepared_splits(left), Terms(*made)
     else:
         other = replace(_source(right.matrix.t(), arena), inner=inner)
         split, below = prepared_splits(left, other), other.out
@@ -61,8 +59,8 @@ def _plain_steps(a: torch.Tensor, right: Right, out: torch.Tensor, arena: Arena)
 def _source(x: torch.Tensor, arena: Arena) -> SplitSource:
     """x (rows, k) to be split, its terms in the arena."""
     rows, k = x.shape
-    both = arena.take((2, 1, rows, -(-k // 8) * 8), torch.float16)
-    return SplitSource(x, Terms(both[0], both[1], arena.take((1, rows), torch.int32), k))
+    hi, lo = arena.take((2, 1, rows, -(-k // 8) * 8), torch.float16)
+    return SplitSource(x, Terms(hi, lo, arena.take((1, rows), torch.int32)))
 
 
 def right_terms(how: Implementation, right: Right, arena: Arena) -> tuple[list[Run], tuple[torch.Tensor, ...]]:
@@ -72,29 +70,63 @@ def right_terms(how: Implementation, right: Right, arena: Arena) -> tuple[list[R
     """
     x = right.matrix.t()
     if how.level:
-        making, terms = _terms(how, x, "right", arena)
-        return making, (terms.hi, terms.lo, terms.exponents)
+        return _terms(how, x, "transposed", arena)
     inner = noted(right.k, x.device)[1]
     source = replace(_source(x, arena), inner=inner)
-    return [prepared_splits(source)], (source.out.hi, source.out.lo, source.out.exponents, inner)
+    return [prepared_splits(source)], (*source.out, inner)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# The sums of a level in two terms, each row of a block with one exponent, by the largest number in the rows summed.
 
 
 def _terms(how: Implementation, x: torch.Tensor, side: str, arena: Arena) -> tuple[list[Run], Terms]:
     """What makes a side's terms for a way with levels, and where; x is (rows, k)."""
-    rows, k = x.shape
-    transposed = side == "right"
     before: list[Run] = []
-    if transposed and x.stride(1) != 1 and k > 1:  # the sums are made along k, and would read columns number by number
-        copy = arena.take((rows, k), x.dtype)
+    if side == "transposed" and x.stride(1) != 1 and x.shape[1] > 1:  # else it would be read number by number
+        copy = arena.take((x.shape[0], x.shape[1]), x.dtype)
         before, x = [partial(copy.copy_, x)], copy
-    shape = buffer_shape(rows, k, side, how.level, transposed)
-    both = arena.take((2, *shape), torch.float16)
-    exponents = arena.take((shape[1],), torch.int32).expand(shape[:2])
-    terms = Terms(both[0], both[1], exponents, shape[2])
-    step = prepared_split_pre_add(x, side, how.form, how.level, transposed=transposed, out=terms)
-    return [*before, step], terms
+    shape = buffer_shape(x.shape[0], x.shape[1], side, how.level)
+    hi, lo = arena.take((2, *shape), torch.float16)
+    terms = Terms(hi, lo, arena.take((shape[1],), torch.int32).expand(shape[:2]))
+    return [*before, *split_pre_add(x, side, how, terms)], terms
 
 
-def _as_terms(how: Implementation, factors: tuple[torch.Tensor, ...], k: int) -> Terms:
-    hi, lo, exponents = factors[:3]
-    return Terms(hi, lo, exponents, hi.shape[2] if how.level else k)
+def split_pre_add(x: torch.Tensor, side: str, how: Implementation, out: Terms) -> list[Run]:
+    """What makes the factors in two float16 terms: the exponents, which are found anew each time, and the sums.
+
+    Rows of terms lie along k: a right operand is (n, k), as Linear's weights lie, and its side "transposed".
+    """
+    exponents, form, level = out.exponents[0], chosen_form(how.form), how.level
+    find: Run = partial(split_exponents, x, side, form, level, exponents)
+    along = x.numel() and (x.stride(1) == 1 or x.shape[1] == 1) and exponents.is_contiguous()
+    if along and x.dtype == torch.float32 and kernel.fits(x):  # in one launch
+        find = kernel.prepared_exponents(x, exponents, 1 << level, _gain(form, side, level))
+    work = factors_work(x, side, how.form, out.hi, level=level, low=out.lo, exponents=exponents)
+    return [find, prepared(work)]
+
+
+def split_exponents(x: torch.Tensor, side: str, form: BilinearForm, level: int, out: torch.Tensor) -> torch.Tensor:
+    """Into `out`, int32 (rows of a block,): the exponents that bring all sums below 2^15, within float16's range.
+
+    >>> from brrr.strassen.algebra.forms import STRASSEN
+    >>> split_exponents(torch.full((2, 16), 3.0), "left", STRASSEN, 1, torch.empty(1, dtype=torch.int32))
+    tensor([-12], dtype=torch.int32)
+
+    The largest finite number in the rows that are summed is below 2^e; a sum of a level adds at most 2 blocks
+    (Strassen) or 4 (Winograd), so it gains 1 or 2 binary places. What is 2^18 times smaller than the largest loses
+    digits of its low term: an error of 2^-40 of the largest. side: "left", "right" or "transposed".
+    """
+    sizes = torch.where(x.isfinite(), x, 0.0).abs().float()
+    largest = sizes.amax(1) if x.numel() else sizes.new_zeros(x.shape[0])
+    places = (largest.contiguous().view(torch.int32) >> 23) - 126  # zeros and subnormal numbers: -126
+    whole = torch.full((len(out) << level,), -126, dtype=torch.int32, device=x.device)
+    whole[: len(places)] = places
+    most = whole.view(1 << level, len(out)).amax(0)
+    return out.copy_((most + _gain(form, side, level) - 15).clamp(-110, 126))
+
+
+def _gain(form: BilinearForm, side: str, level: int) -> int:
+    """Binary places that a sum of blocks may have more than its blocks."""
+    terms = int(abs(signs_of(form, side)).sum(1).max())
+    return (terms - 1).bit_length() * level

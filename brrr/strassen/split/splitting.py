@@ -22,7 +22,7 @@ Range. Each row (along k) has an e of its own, so that its largest number lies f
 - subnormal numbers are scaled as others are. A product out of float32's range is infinite, or rounded to a subnormal.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Any
 
@@ -30,6 +30,7 @@ import torch
 
 from brrr.gpu import is_gpu
 from brrr.kernels.alone import CudaFile, Example, alone
+from brrr.strassen.launcher import Run
 from brrr.strassen.split import operands_kernel, product_kernel
 from brrr.strassen.split.operands_kernel import SplitSource as SplitSource
 from brrr.strassen.split.operands_kernel import Terms as Terms
@@ -41,18 +42,18 @@ def empty_terms(rows: int, k: int, device: str | torch.device = "cpu") -> Terms:
     >>> empty_terms(3, 5).hi.shape
     torch.Size([1, 3, 8])
     """
-    both = torch.empty((2, 1, rows, -(-k // 8) * 8), dtype=torch.float16, device=device)
-    return Terms(both[0], both[1], torch.empty((1, rows), dtype=torch.int32, device=device), k)
+    hi, lo = torch.empty((2, 1, rows, -(-k // 8) * 8), dtype=torch.float16, device=device)
+    return Terms(hi, lo, torch.empty((1, rows), dtype=torch.int32, device=device))
 
 
-def prepared_splits(*sources: SplitSource) -> Callable[[], None]:
+def prepared_splits(*sources: SplitSource) -> Run:
     """A function of no arguments that splits one or two operands, on torch's current stream.
 
     By CUDA C++ (compute capability 8.0 on, both in one launch), else by torch. It reads and writes the tensors given; a
     run must not overlap with another of the same.
     """
     filled = [each for each in sources if each.out.hi.numel()]
-    if filled and operands_kernel.fits(filled):
+    if filled and operands_kernel.fits(filled[0].x) and all(each.lies for each in filled):
         return operands_kernel.prepared(filled)
     return partial(split_in_torch, filled)
 
@@ -68,8 +69,8 @@ def split_in_torch(sources: Sequence[SplitSource]) -> None:
         hi = numbers.half()
         lo = torch.where(hi.isfinite(), numbers - hi.float(), 0.0).half()
         for term, values in ((made.hi, hi), (made.lo, lo)):
-            term[..., : made.k] = values
-            term[..., made.k :] = 0
+            term[..., : x.shape[1]] = values
+            term[..., x.shape[1] :] = 0
 
 
 def scaled(x: torch.Tensor, e: torch.Tensor) -> torch.Tensor:
@@ -84,10 +85,10 @@ def scaled(x: torch.Tensor, e: torch.Tensor) -> torch.Tensor:
     return x * first * second
 
 
-def prepared_product(left: Terms, right: Terms, out: torch.Tensor) -> Callable[[], Any]:
+def prepared_product(left: Terms, right: Terms, out: torch.Tensor) -> Run:
     """left @ right^T into `out`, float32 (m, n) or (count, m, n), rows contiguous: a function of no arguments."""
     result = out.unsqueeze(0) if out.dim() == 2 else out
-    if not result.numel() or not left.k:
+    if not result.numel() or not left.hi.numel():
         return result.zero_
     if has_kernel(result.device):
         return product_kernel.prepared(left, right, result)

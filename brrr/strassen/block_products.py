@@ -16,7 +16,7 @@ from torch import Tensor
 from brrr.core.errors import UnavailableError
 from brrr.gpu.precision import float32_products
 from brrr.strassen.implementations import Inner
-from brrr.strassen.passes.launch import Run
+from brrr.strassen.launcher import Run
 
 
 def product_step(inner: Inner, left: Tensor, right: Tensor, out: Tensor, *, right_transposed: bool) -> Run:
@@ -37,18 +37,18 @@ def product_step(inner: Inner, left: Tensor, right: Tensor, out: Tensor, *, righ
 def by_torch(left: Tensor, right: Tensor, out: Tensor, right_transposed: bool, tf32: bool) -> Run:
     """The products by torch.bmm."""
     other = right.transpose(1, 2) if right_transposed else right
-    if out.dtype != left.dtype and left.is_cuda:  # the matrix units add in float32 as they do anyway; no rounding after
-        return partial(torch.bmm, left, other, out_dtype=torch.float32, out=out)
-    if out.dtype != left.dtype:
-        return lambda: torch.bmm(left.float(), other.float(), out=out)
-    if left.dtype != torch.float32:
+    if left.dtype == torch.float32:
+        return partial(_in_float32, partial(torch.bmm, left, other, out=out), tf32)
+    if out.dtype == left.dtype:
         return partial(torch.bmm, left, other, out=out)
+    if left.is_cuda:  # the matrix units add in float32 as they do anyway; no rounding after
+        return partial(torch.bmm, left, other, out_dtype=torch.float32, out=out)
+    return lambda: torch.bmm(left.float(), other.float(), out=out)
 
-    def multiply() -> Tensor:
-        with float32_products(tf32):
-            return torch.bmm(left, other, out=out)
 
-    return multiply
+def _in_float32(multiply: Run, tf32: bool) -> None:
+    with float32_products(tf32):
+        multiply()
 
 
 def by_cublas(left: Tensor, right: Tensor, out: Tensor, right_transposed: bool, tf32: bool) -> Run:
@@ -66,9 +66,4 @@ def matrix_step(inner: Inner, a: Tensor, b: Tensor, out: Tensor, *, right_transp
     if whole and a.is_cuda:
         return product_step(inner, a[None], b[None], out[None], right_transposed=right_transposed)
     # what lies otherwise is torch's: it takes strides
-    return partial(_torch_product, a, b.t() if right_transposed else b, out, inner.name == "tf32")
-
-
-def _torch_product(a: Tensor, b: Tensor, out: Tensor, tf32: bool) -> None:
-    with float32_products(tf32):
-        torch.mm(a, b, out=out)
+    return partial(_in_float32, partial(torch.mm, a, b.t() if right_transposed else b, out=out), inner.name == "tf32")
