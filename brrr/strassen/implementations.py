@@ -14,8 +14,9 @@ from brrr.core.errors import ArgumentError
 from brrr.counting.cost import ITEMSIZE
 from brrr.gpu import CUDA
 
-_GPU = (CUDA,)
-_BOTH = (CUDA, "cpu")
+FORM_NAMES = ("strassen", "winograd")
+LEVELS = (0, 1, 2, 3)
+"""All of them in one pass over memory."""
 
 
 @dataclass(frozen=True)
@@ -32,13 +33,13 @@ class Inner:
     name: str
     label: str
     dtype: str
-    operands: tuple[str, ...]
-    devices: tuple[str, ...]
     bits: int
     exact_sums: bool
+    operands: tuple[str, ...] = ("float32",)
+    devices: tuple[str, ...] = (CUDA, "cpu")
     terms: int = 1
     products: int = 1
-    levels: tuple[int, ...] = (0, 1, 2, 3)
+    levels: tuple[int, ...] = LEVELS
 
     @property
     def itemsize(self) -> int:
@@ -51,30 +52,18 @@ class Inner:
         return self.terms > 1
 
 
-_F32 = ("float32",)
-_CLASSICAL = (0,)
-"""What levels hardly gain over: such a product is taken as the library makes it."""
-
 _LIST = (
-    Inner("fp64", "float64", "float64", ("float64",), _BOTH, 53, True),
-    Inner("sgemm", "SGEMM (float32)", "float32", _F32, _BOTH, 24, True),
-    Inner("fp16x3", "two float16 terms, 3 products", "float16", _F32, _BOTH, 22, False, 2, 3),
-    Inner("tf32", "TF32", "float32", _F32, _GPU, 11, False, levels=_CLASSICAL),
-    Inner("fp16", "float16", "float16", ("float16", "float32"), _BOTH, 11, False, levels=_CLASSICAL),
-    Inner("bf16", "bfloat16", "bfloat16", ("bfloat16", "float32"), _BOTH, 8, False),
+    Inner("fp64", "float64", "float64", 53, True, ("float64",)),
+    Inner("sgemm", "SGEMM (float32)", "float32", 24, True),
+    Inner("fp16x3", "two float16 terms, 3 products", "float16", 22, False, terms=2, products=3),
+    Inner("tf32", "TF32", "float32", 11, False, devices=(CUDA,), levels=(0,)),
+    Inner("fp16", "float16", "float16", 11, False, ("float16", "float32"), levels=(0,)),
+    Inner("bf16", "bfloat16", "bfloat16", 8, False, ("bfloat16", "float32")),
 )
+"""Over TF32 and float16 levels hardly gain, so they are taken as the library makes them."""
 
 INNERS: Mapping[str, Inner] = MappingProxyType({each.name: each for each in _LIST})
 """By name, from the most exact to the least of its kind."""
-
-
-# ---------------------------------------------------------------------------------------------------------------------
-# The ways: an inner product, and the Strassen levels outside it.
-
-
-FORM_NAMES = ("strassen", "winograd")
-LEVELS = (0, 1, 2, 3)
-"""All of them in one pass over memory."""
 
 
 @dataclass(frozen=True)

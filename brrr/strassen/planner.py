@@ -108,7 +108,9 @@ def plan_of(request: Request, device: Where) -> ProductPlan:
 @lru_cache(maxsize=4096)
 def _planned(request: Request, kind: Processor, device: Where) -> ProductPlan:
     """On a kind of device; by the figures of `device`, or of the one of this machine where that is None."""
-    allowed = [how for how in _ways(request, kind) if _asked_for(how, request)]
+    mine = [how for how in IMPLEMENTATIONS.values() if how.here(request.operand, kind) and _asked_for(how, request)]
+    ready = {how for how in mine if how.prepared}  # where prepared, those that can be are
+    allowed = [how for how in mine if how.prepared == (request.prepared and replace(how, prepared=True) in ready)]
     limits = request.limits
     if not allowed:
         asked = f"inner {', '.join(limits.inners) or 'any'}, level {limits.level}, form {limits.form or 'any'}"
@@ -126,12 +128,6 @@ def _planned(request: Request, kind: Processor, device: Where) -> ProductPlan:
     plain = replace(request, limits=own, prepared=False, free_bytes=None, eager=False)
     other = _planned(plain, kind, device) if limits.level else None  # beside levels that were asked for
     return replace(chosen, why=_why(chosen, fitting, request, other))
-
-
-def _ways(request: Request, kind: str) -> list[Implementation]:
-    """Those for the operands' type on a kind of device; where prepared, those that can be are."""
-    mine = [how for how in IMPLEMENTATIONS.values() if how.here(request.operand, kind)]
-    return [how for how in mine if how.prepared == (request.prepared and replace(how, prepared=True) in mine)]
 
 
 def _estimate(how: Implementation, request: Request, gpu: bool, model: DeviceModel | None) -> ProductPlan | None:

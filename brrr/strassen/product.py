@@ -123,10 +123,10 @@ MOST = 64
 
 _KEPT: OrderedDict[tuple[Any, ...], list[Run]] = OrderedDict()
 
-Make = Callable[[Implementation, Tensor, Right, Tensor, Arena], list[Run]]
 
-
-def kept_steps(make: Make, how: Implementation, a: Tensor, b: Tensor, out: Tensor, arena: Arena) -> list[Run]:
+def kept_steps(
+    make: Callable[..., list[Run]], how: Implementation, a: Tensor, b: Tensor, out: Tensor, arena: Arena
+) -> list[Run]:
     """What `make` (`execution.steps`) makes of these, or has made of others at the same addresses.
 
     While a CUDA Graph is captured nothing is kept or taken: what is made then may lie in the graph's own memory.

@@ -15,7 +15,7 @@
 // Sums are float32 whatever the types. A matrix may end anywhere: beyond its end it is zero, and nothing is read or
 // written there. Buffers are whole, and a row of them is a multiple of eight numbers.
 //
-// What is compiled is chosen by macros, which jobs.py writes in front of this text:
+// What is compiled is chosen by macros, which launch.py writes in front of this text:
 //
 //     LEVEL                  of both
 //     FROM_PRODUCTS          0: the blocks come from a matrix; 1: from products
