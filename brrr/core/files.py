@@ -125,6 +125,8 @@ def typed(kind: Any, value: Any, place: str = "") -> Any:
         return {key: typed(of[1], item, _at(place, key)) for key, item in found.items()}
     if origin is tuple:
         return _tuple(of, _required(value, (list, tuple), "a list", place), place)
+    if origin is frozenset:
+        return frozenset(_tuple((*of, ...), _required(value, (list, tuple), "a list", place), place))
     if NoneType in of:
         return None if value is None else typed(of[0], value, place)
     if origin is Literal:

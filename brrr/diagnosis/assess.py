@@ -155,6 +155,15 @@ def time_of(cost: OperatorCost | None, model: DeviceModel | None, touched: float
         return None
 
 
+def roofed(gpu: bool) -> float:
+    """The share of its time by the roofline below which work is held up by something else."""
+    if gpu:
+        return ROOFED
+    import torch
+
+    return ROOFED * min(1.0, torch.get_num_threads() / CORES)
+
+
 def _limit(call: OperatorRun, time: OperatorTime | None, model: DeviceModel | None, products: bool) -> Limit:
     """What would make the call faster: fewer bytes at as many FLOP, a larger batch at no cost, or fewer operations.
 
@@ -170,11 +179,9 @@ def _limit(call: OperatorRun, time: OperatorTime | None, model: DeviceModel | No
     moves = kind_of(call.operator.name) in MOVING
     if time is None or not time.known or not time.work_s:
         return "under-filled" if few else "memory" if moves else "unknown"
-    import torch
-
     assert call.cost is not None and model is not None
     took_s = call.work_ns / 1e9
-    near_s = ROOFED * took_s * (1.0 if model.is_gpu else min(1.0, torch.get_num_threads() / CORES))
+    near_s = roofed(model.is_gpu) * took_s
     product = multiplies(call.cost)
     if not product and time.memory_s >= near_s:
         return "memory"

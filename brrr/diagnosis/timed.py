@@ -22,7 +22,7 @@ from brrr.core.cards import Exported
 from brrr.core.errors import BrrrError
 from brrr.core.measurement import FIELDS, Cache, Estimate, Measurement, Value
 from brrr.counting.cost import Cost
-from brrr.diagnosis.assess import HALF, model_here
+from brrr.diagnosis.assess import HALF, model_here, roofed
 from brrr.roofline.prediction import GRAPH_GAIN, Prediction
 from brrr.timing.readings import first_note
 
@@ -238,4 +238,6 @@ def _regime(found: Measurement, prediction: Prediction | None, notes: Sequence[s
     far = busy is not None and max(work_s) * GRAPH_GAIN < HALF * busy.median
     if far and prediction.bound in ("overhead", "under-filled"):
         return "overhead-bound" if found.span_s is None and prediction.bound == "overhead" else "under-filled"
+    if busy is not None and found.span_s is None and max(work_s) < roofed(gpu=False) * busy.median:
+        return "far from both roofs"
     return "memory-bound" if work_s[0] >= work_s[1] else "compute-bound"
