@@ -100,7 +100,7 @@ def plain(value: Any) -> Any:
         return value.as_dict() if isinstance(value, Exported) else Exported.as_dict(cast(Any, value))
     if isinstance(value, Mapping):
         return {str(name): plain(each) for name, each in value.items()}
-    if isinstance(value, list | tuple | set):
+    if isinstance(value, list | tuple | set | frozenset):
         return [plain(each) for each in value]
     if isinstance(value, float) and not math.isfinite(value):
         return None
