@@ -11,6 +11,8 @@ from pathlib import Path
 
 from brrr.core.errors import BrrrError, RecordingError
 from brrr.core.recordings import own_root
+from brrr.gpu import is_cpu
+from brrr.gpu.device import slug
 from brrr.roofline.calibrate import calibrate
 from brrr.roofline.peaks import Peaks, find_peaks, require_its, slug_of, write
 
@@ -40,8 +42,12 @@ def main(argv: Sequence[str]) -> int:
 
 
 def keep(root: Path, peaks: Peaks) -> Path:
-    """Write the peaks into the device's folder; RecordingError where those of another device lie there."""
+    """Write the peaks into the device's folder, of a CPU beside another one's by its name; RecordingError where those
+    of another device lie there.
+    """
     folder = root / slug_of(peaks)
+    if is_cpu(peaks.kind) and is_of_another(folder, peaks):
+        folder = root / slug(peaks.device)
     require_its(folder, peaks)
     there = find_peaks(folder)
     if there is not None and there.device != peaks.device:
@@ -49,3 +55,13 @@ def keep(root: Path, peaks: Peaks) -> Path:
             f"{folder}: holds the peaks of {there.device}; these are of {peaks.device}. Keep them elsewhere: --out DIR"
         )
     return write(folder, peaks)
+
+
+def is_of_another(folder: Path, peaks: Peaks) -> bool:
+    """Whether a folder has another device's recordings or peaks."""
+    try:
+        require_its(folder, peaks)
+    except RecordingError:
+        return True
+    there = find_peaks(folder)
+    return there is not None and there.device != peaks.device

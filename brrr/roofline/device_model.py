@@ -311,11 +311,12 @@ def _kind_here(device: object) -> Processor:
 
 def peaks_here(kind: Processor) -> Peaks:
     """The peaks of the machine in hand; MissingPeakError where none were measured on it."""
-    from brrr.gpu.device import this_device
+    from brrr.gpu.device import slug, this_device
 
     here = this_device(kind)
-    found = find_recorded(here.slug)
-    if found is None or found.device != here.name:
+    there = (find_recorded(name) for name in (here.slug, slug(here.name)))  # beside another CPU's by its name
+    found = next((each for each in there if each is not None and each.device == here.name), None)
+    if found is None:
         raise MissingPeakError(
             f"predict: no peaks of this machine ({here.name}) are kept here. Run `brrr calibrate`, or pass "
             "device=brrr.calibrate(); or name a device, such as 'h200' or 'datasheet:a100'"

@@ -179,13 +179,22 @@ class Predictions(list[Prediction]):
     """The same work on several devices: a list that prints as one table."""
 
     def __repr__(self) -> str:
-        rows = [("device", "a call", "on the device", "what limits it", "peaks")]
+        rows = [("device", "a call", "on the device", "what limits it", "memory", "peaks")]
         for each in self:
             device = "" if each.busy_s is None else units.seconds(each.busy_s, 2)
             time = units.seconds(each.period_s, 2) if each.bounded else "not known"
             time = f"at least {time}" if each.unknown and each.bounded else time
-            rows.append((each.device, time, device * each.bounded, _BOUND[each.bound][0], " and ".join(each.kinds)))
-        return "\n".join(["PREDICTED", *units.table(rows), *(each.too_large for each in self if each.too_large)])
+            needed = units.nbytes(each.cost.working_set_bytes) if each.cost.operators else ""
+            limit, peaks = _BOUND[each.bound][0], " and ".join(each.kinds)
+            rows.append((each.device, time, device * each.bounded, limit, needed, peaks))
+        said = (f"{each.device}: {each.too_large}" for each in self if each.too_large)
+        return "\n".join(
+            [f"PREDICTED, {', '.join(dict.fromkeys(_HOW[each.how] for each in self))}", *units.table(rows), *said]
+        )
+
+    def details(self) -> str:
+        """Each prediction in full."""
+        return "\n\n".join(each.details() for each in self)
 
 
 def _said(found: Prediction) -> tuple[str, str, list[str]]:

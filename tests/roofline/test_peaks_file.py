@@ -63,10 +63,10 @@ def test_another_devices_peaks_are_neither_read_nor_overwritten(writable_root: P
             read()
     path = keep(writable_root / "own", mine)
     before = path.read_bytes()
-    for root, another in ((writable_root, PEAKS), (writable_root / "own", mine)):
-        if machine or root.name == "own":
-            with pytest.raises(RecordingError, match="the peaks of"):
-                keep(root, replace(another, kind="cpu", device="another"))
+    assert keep(writable_root / "own", replace(mine, device="another CPU")).parent.name == "another-cpu"  # beside it
+    write(writable_root / "own" / "another", PEAKS)
+    with pytest.raises(RecordingError, match="these are of another"):
+        keep(writable_root / "own", replace(PEAKS, device="another"))
     assert path.read_bytes() == before and keep(writable_root / "own", replace(mine, date="2031-01-01")) == path
 
 
