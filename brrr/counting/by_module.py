@@ -28,7 +28,7 @@ class ByModule(tuple[Branch, ...]):
     """Work by module, each beside all that lies in it; prints as a tree."""
 
     def __repr__(self) -> str:
-        head = ("module", "FLOP", "share", "bytes", "predicted", "measured")
+        head = ("module", "FLOP", "share", "eager bytes", "predicted", "measured")
         whole, rows = self[0], [head]
         for each in self:
             name = "  " * (each.name.count(".") + 1) + each.name.rpartition(".")[2] if each.name else ROOT
