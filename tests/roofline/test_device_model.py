@@ -85,7 +85,8 @@ def test_several_devices_make_one_table() -> None:
     found = predict(work, device=["4090", "datasheet:t4", hardware("l4")])
     lines = str(found).splitlines()
     assert [each.device for each in found] == ["NVIDIA GeForce RTX 4090", "NVIDIA T4", "NVIDIA L4"]
-    assert lines[0] == "PREDICTED, eager" and all(each.device in line for each, line in zip(found, lines[2:], strict=True))
+    assert lines[0] == "PREDICTED, eager"
+    assert all(each.device in line for each, line in zip(found, lines[2:], strict=True))
     assert found[1].period_s == predict(work, device="datasheet:t4").period_s
     for several, devices in ((work, []), ([work], ["t4"])):
         with pytest.raises(ArgumentError, match="predict: device is"):
