@@ -97,7 +97,7 @@ factory()
 # | LIVE | measured on this computer, now |
 # | PREDICTED | calculated, not measured; drawn dashed |
 #
-# *3 GPUs* at its end means that the points come from three GPUs of that model, some from one and some from another. *2 x* before the name
+# *3 GPUs* at its end means that the points come from three GPUs of that model, some from one and some from another. `2 x` before the name
 # means that each point took two GPUs together.
 #
 # How precise is a time? In the table, each time is followed by its [[interval]] within that run, from n samples. *Measured again later, times

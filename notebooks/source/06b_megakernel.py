@@ -212,8 +212,7 @@ claims("06b")
 # %% [markdown] tags=["remember"]
 # ## Remember
 #
-# > **Rule.** In true float32, in a loop, up to batch 16, one kernel for eight layers beats every way of PyTorch at every recorded width on
-# > an H200.
+# > **Rule.** In true float32, in a loop, up to batch 16, one kernel for eight layers beats every way of PyTorch at every width recorded on an H200.
 # <!-- so mlp: at(layers=8, batch=most(16)); best = fastest(period('module'), period('graph'), period('compile'),
 # period('max-autotune'), period('functional'), period('script'), needed=1); best > 1.5 * period('megakernel'); count(period('megakernel')) == 24 -->
 #

@@ -196,7 +196,7 @@ claims("08b")
 # %% [markdown] tags=["remember"]
 # ## Remember
 #
-# > **Rule.** At hidden size 1024 and batch 16 or below, capture `nn.RNN` and `nn.LSTM` in a CUDA Graph; in float16 pad up to 4 samples first.
+# > **Rule.** On an H200, at hidden size 1024 and up to batch 16, capture `nn.RNN` and `nn.LSTM` in a CUDA Graph; in float16 pad 1 or 4 samples first.
 # <!-- so rnn: at(hidden=1024); [period('cudnn', cell=cell, dtype=dtype, batch=n) / period('cudnn-graph', cell=cell,
 # dtype=dtype, batch=n) for cell in ('rnn_tanh', 'lstm') for dtype in ('float32', 'float16') for n in (1, 4, 16)] is 1.05
 # to 4; [period('cudnn-graph', cell=cell, dtype='float16', batch=n, steps=256) / period(way, cell=cell, dtype='float16', batch=n,

@@ -206,8 +206,7 @@ claims("11b")
 # %% [markdown] tags=["remember"]
 # ## Remember
 #
-# > **Rule.** For whole prompts without gradients, from 2048 tokens on, call `scaled_dot_product_attention`: storing the scores takes at least
-# > twice as long on an H200. (In training 1.4 to 1.8 times; for one query about as long.)
+# > **Rule.** In bfloat16, for whole prompts without gradients, from 2048 tokens on, call `scaled_dot_product_attention`: storing the scores takes twice as long.
 # <!-- so attention: at(kind='all', dtype='bfloat16', head=128, length=least(2048)); gain = period('naive') /
 # period('flash'); gain > 2; count(gain) == 5; period('naive', length=1024) / period('flash', length=1024) < 2; [period('naive', kind='training',
 # length=n) / period('flash', kind='training', length=n) for n in (2048, 8192)] is 1.4 to 1.8 -->

@@ -217,8 +217,7 @@ claims("12")
 # %% [markdown] tags=["remember"]
 # ## Remember
 #
-# > **Rule.** Compile a chain of pointwise operators on large arrays if it runs some thousands of times: its first call took as long as 1000 on
-# > an H200, and as 2600 on an H100.
+# > **Rule.** Compile a chain of pointwise operators on large arrays if it runs thousands of times: that paid its first call back on an H200 and an H100.
 # <!-- so compiled: at(program='pointwise chain', size='large'); latency('first-cold') / (period('eager') - period('compile')) is
 # 800 to 1300 -->
 # <!-- so compiled@h100: at(program='pointwise chain', size='large'); latency('first-cold') / (period('eager') - period('compile')) is

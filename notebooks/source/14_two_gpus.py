@@ -29,9 +29,9 @@ from brrr_course import check, claims, compare, drawing, explore, guess, timelin
 # ## Guess: an all-reduce
 #
 # An [[all-reduce]] adds up the GPUs' buffers and leaves the sums on each. [[NCCL]] does it with one kernel on each GPU.
-# Its two halves are a [[reduce-scatter]] and an [[all-gather]]. (NVLink's multicast, by which the switches add, was off here.)
+# Its two halves are a [[reduce-scatter]] and an [[all-gather]].
 #
-# [[NVLink]] joins the two. By an H200's datasheet it moves 450 gigabytes per second each way, and an all-reduce moves each byte once
+# [[NVLink]] joins the two (its switches' multicast, which could add, was off here). By an H200's datasheet it moves 450 gigabytes per second each way, and an all-reduce moves each byte once
 # each way. First *calculate* how long 2 MiB takes, then 8 bytes.
 
 # %% tags=["guess"]
@@ -225,7 +225,7 @@ claims("14")
 # %% [markdown] tags=["remember"]
 # ## Remember
 #
-# > **Rule.** Between two H200s, in a loop of Python's, exchange at least 8 MiB per all-reduce: below, the host sets the time, not the bytes.
+# > **Rule.** Between two H200s, in a loop of Python's, exchange at least 8 MiB per all-reduce: below, a call takes about as long whatever its bytes.
 # <!-- so collective: period('all-reduce', nbytes=least(8388608)) < 1.1 * kernel('all-reduce', nbytes=least(8388608));
 # period('all-reduce', nbytes=4194304) > 1.1 * kernel('all-reduce', nbytes=4194304); max(period('all-reduce',
 # nbytes=most(4194304))) < 1.2 * period('all-reduce', nbytes=8) -->
