@@ -1,6 +1,7 @@
 """Work by module: each operator, forward and backward, in the module that called it."""
 
 from functools import partial
+from typing import Any
 
 import pytest
 import torch
@@ -10,7 +11,7 @@ from torch.utils.checkpoint import checkpoint
 import brrr
 from brrr.counting.by_module import by_module
 
-IMAGE = brrr.array((2, 4, 8, 8))
+IMAGE, ROWS = brrr.array((2, 4, 8, 8)), brrr.array((4, 16, 32))
 
 
 class Residual(nn.Module):
@@ -51,11 +52,24 @@ def test_several_modules_and_what_is_in_none() -> None:
     assert str(tree).splitlines()[1].startswith("(all)")
 
 
-def test_predicted_and_measured_times_stand_beside_it() -> None:
-    layers = nn.Sequential(nn.Linear(64, 64), nn.ReLU())
-    said = brrr.predict(layers, brrr.array((16, 64)), device="datasheet:t4")
-    tree = said.by_module()
-    assert said.busy_s is not None and abs(sum(each.predicted_s or 0.0 for each in tree[2:]) - said.busy_s) < 1e-12
-    measured = by_module(said.kernels, measured_s={"Sequential.0": 3.0, "Sequential.1": 1.0})
+def test_measured_times_stand_beside_it() -> None:
+    found = brrr.cost(nn.Sequential(nn.Linear(64, 64), nn.ReLU()), brrr.array((16, 64)))
+    measured = by_module(found.operators, measured_s=[("Sequential.0", 3.0), ("Sequential.1", 1.0)])
     assert [each.measured_s for each in measured] == [4.0, 4.0, 3.0, 1.0]
     assert "measured" in str(measured) and "predicted" not in str(measured)
+
+
+@pytest.mark.parametrize("how", ["eager", "compiled"])
+@pytest.mark.parametrize("backward", [False, True])
+@pytest.mark.parametrize(("model", "x"), [
+    (nn.Sequential(nn.Conv2d(4, 4, 1), Residual()), IMAGE), (nn.Embedding(50, 8), brrr.array(16, "int64")),
+    (nn.Sequential(nn.Linear(32, 64), nn.GELU(), nn.Linear(64, 8)), ROWS), (nn.LSTM(32, 32, 2), ROWS),
+    (nn.GRU(32, 32, bidirectional=True), ROWS), (nn.TransformerEncoderLayer(32, 4, 64), ROWS),
+])  # fmt: skip
+def test_a_prediction_has_the_work_of_the_cost(model: nn.Module, x: Any, backward: bool, how: Any) -> None:
+    said = brrr.predict(model, x, device="datasheet:t4", how=how, backward=backward)
+    tree, cudnn = said.by_module(), backward and isinstance(model, nn.RNNBase)  # which finds its input's gradient, too
+    cost = said.cost if cudnn else brrr.cost(model, x, backward=backward)
+    assert flop(tree) == flop(cost.by_module()) and tree[0].nbytes == said.cost.eager_bytes
+    assert sum(each.counted_flop for each in said.kernels) == cost.flop
+    assert said.busy_s == pytest.approx(tree[1].predicted_s) and "predicted" in str(tree)
