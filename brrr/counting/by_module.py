@@ -1,6 +1,6 @@
 """Work as a tree of modules."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any
@@ -8,6 +8,8 @@ from typing import Any
 from brrr.core import units
 
 ROOT = "(all)"
+Seconds = Sequence[tuple[str, float]]
+"""Of a module's own kernels, each with the name of its module."""
 
 
 @dataclass(frozen=True)
@@ -39,10 +41,8 @@ class ByModule(tuple[Branch, ...]):
         return "\n".join(units.table([[row[place] for place in told] for row in rows]))
 
 
-def by_module(
-    operators: Sequence[Any], predicted_s: Sequence[float] = (), measured_s: Mapping[str, float] | None = None
-) -> ByModule:
-    """The operators as a tree; predicted_s: of each; measured_s: of each module's own operators."""
+def by_module(operators: Sequence[Any], predicted_s: Seconds = (), measured_s: Seconds = ()) -> ByModule:
+    """The operators as a tree, with the seconds of the kernels that they run as."""
     sums: dict[str, list[float]] = {"": [0.0] * 4}
 
     def add(module: str, place: int, value: float) -> None:
@@ -50,18 +50,19 @@ def by_module(
         for depth in range(len(parts) + 1):
             sums.setdefault(".".join(parts[:depth]), [0.0] * 4)[place] += value
 
-    for number, each in enumerate(operators):
-        for place, value in enumerate((each.counted_flop, each.bytes, *predicted_s[number : number + 1])):
-            add(each.module, place, value)
-    for module, seconds in (measured_s or {}).items():
-        add(module, 3, seconds)
+    for each in operators:
+        add(each.module, 0, each.counted_flop)
+        add(each.module, 1, each.bytes)
+    for place, times in enumerate((predicted_s, measured_s), 2):
+        for module, seconds in times:
+            add(module, place, seconds)
 
     def below(name: str) -> list[str]:
         inner = (each for each in sums if each and each.rpartition(".")[0] == name)
         return [name, *chain.from_iterable(map(below, inner))]
 
     return ByModule(
-        Branch(name, flop, nbytes, predicted if predicted_s else None, measured if measured_s is not None else None)
+        Branch(name, flop, nbytes, predicted if predicted_s else None, measured if measured_s else None)
         for name in below("")
         for flop, nbytes, predicted, measured in [sums[name]]
         if not name or flop or nbytes or predicted or measured

@@ -9,7 +9,7 @@ import tomllib
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import replace
 from functools import cache, partial
-from itertools import pairwise
+from itertools import pairwise, takewhile
 from math import prod
 from typing import Any
 
@@ -77,6 +77,7 @@ def as_on_gpu(operators: Sequence[OperatorCost]) -> list[OperatorCost]:
         taken, merged = merges or (1, _masked(operators[place], found))
         if merged.name.endswith("_cell"):  # whose kernel adds the biases
             found[-5:] = [replace(each, name=each.name.replace("addmm", "mm")) for each in found[-5:]]
+        merged = replace(merged, module=operators[place].module)
         made = PARTS.get(merged.name, by_products)
         found += (_turned_first if merged.form.name.endswith(TURNED) else made)(merged)
         place += taken
@@ -93,8 +94,8 @@ def _with_bias(each: OperatorCost) -> list[OperatorCost]:
     form = Form("broadcast", *((lines, channels) if last else (images * channels, lines // images)))
     flop, read_bytes = float(channels * lines), each.read_bytes - bias_bytes
     bare = replace(each, shapes=each.shapes[:2], read_bytes=read_bytes, flop=each.flop and each.flop - flop)
-    return [bare, OperatorCost("aten.add_", flop, written + bias_bytes, written, each.dtype,
-                               (each.shapes[2],), "pointwise", (), form, each.backward)]  # fmt: skip
+    return [bare, OperatorCost("aten.add_", flop, written + bias_bytes, written, each.dtype, (each.shapes[2],),
+                               "pointwise", (), form, each.backward, module=each.module)]  # fmt: skip
 
 
 def _turned_first(each: OperatorCost) -> list[OperatorCost]:
@@ -292,7 +293,9 @@ def merged(group: Sequence[OperatorCost]) -> OperatorCost:
 
 def _kernel(group: Sequence[OperatorCost], read: float, written: float) -> OperatorCost:
     name = f"fused({', '.join(each.name for each in group)})"
-    return OperatorCost(name, _flop(group), read, written, group[0].dtype, group[0].shapes, "fused")
+    parts = zip(*(each.module.split(".") for each in group), strict=False)
+    module = ".".join(same for same, *others in takewhile(lambda names: len({*names}) == 1, parts))
+    return OperatorCost(name, _flop(group), read, written, group[0].dtype, group[0].shapes, "fused", module=module)
 
 
 def spared(forward: Sequence[OperatorCost], backward: Sequence[OperatorCost]) -> float:

@@ -125,10 +125,12 @@ class Prediction(Carded):
     def by_module(self, diagnosis: Any = None) -> ByModule:
         """The work by module, with the predicted time of each, and with what a diagnosis of the same work measured.
 
-        Times are those of the operators' own work on the device; the host's on a CPU.
+        FLOP and bytes are those of the operators, as `cost` counts them. Times are those of the kernels that do their
+        work on the device; the host's on a CPU. A kernel fused of several modules' operators counts in what holds them.
         """
-        measured = diagnosis and {each.name: each.time_s / diagnosis.steps for each in diagnosis.modules}
-        return by_module(self.kernels, self._times, measured)
+        predicted = [(each.module, time_s) for each, time_s in zip(self.kernels, self._times, strict=True)]
+        measured = [(each.name, each.time_s / diagnosis.steps) for each in diagnosis.modules] if diagnosis else []
+        return by_module(self.cost.operators or self.kernels, predicted, measured)
 
     @property
     def _times(self) -> list[float]:

@@ -97,7 +97,8 @@ def _kernels(each: OperatorCost, model: DeviceModel, events: str) -> Iterator[Op
     layers = [each.matmuls[place : place + length] for place in range(0, count * length, length)]
     way, side = way_of(each, model), 1 + ("both ways" in each.form.name)
     model.note("steps of recurrent layers count by assumed constants, fitted on an H200 (roofline/recurrent.py)")
-    yield replace(each, form=Form(CALL), matmuls=(), flop=0.0, read_bytes=0.0, written_bytes=0.0)
+    yield replace(each, form=Form(CALL), matmuls=())
+    each = replace(each, flop=0.0, read_bytes=0.0, written_bytes=0.0)  # of all kernels together: the call has them
     for one in (*(layer[0] for layer in layers), *each.matmuls[count * length :]):
         yield replace(each, form=Form(f"{PART}, {ALL}{events}", one.m), matmuls=(one,))
     if way == "steps":
