@@ -118,8 +118,6 @@ SPREAD = {"test_nbval.py", "test_lessons.py", "test_sweep.py"}
 """Files whose tests take long and share nothing: any worker may take one. Of the others, one takes all."""
 IN_A_BROWSER = "_in_a_browser"
 """How a browser test is named in a file with other tests, which run earlier."""
-SWEPT_BESIDE = tuple(f"::test_a_page_says_and_draws_what_python_does[{page}]" for page in ("00", "01", "04"))
-"""They open the pages that `test_script.py` opens, which one worker then makes once."""
 
 
 class ByFile(LoadScopeScheduling):
@@ -127,8 +125,6 @@ class ByFile(LoadScopeScheduling):
 
     def _split_scope(self, nodeid: str) -> str:
         file = nodeid.partition("::")[0]
-        if nodeid.endswith(SWEPT_BESIDE):
-            return "tests/site/test_script.py"
         if nodeid.partition("[")[0].endswith(IN_A_BROWSER):
             return f"{file} {IN_A_BROWSER}"
         return nodeid if file.rpartition("/")[2] in SPREAD else file
