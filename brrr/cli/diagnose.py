@@ -32,7 +32,7 @@ from brrr.core import units
 from brrr.core.errors import ArgumentError, BrrrError
 from brrr.core.files import is_own, write_atomically
 from brrr.diagnosis.assess import cpu_here
-from brrr.diagnosis.diagnosing import diagnose_trace
+from brrr.diagnosis.diagnosing import of_file
 from brrr.diagnosis.report import BEGIN
 from brrr.gpu import free_bytes, is_cpu, used_bytes
 from brrr.gpu.device import default_device_kind
@@ -84,7 +84,7 @@ def _diagnosed(argv: Sequence[str]) -> int:
             code, ended = run_script(options, arguments, path)
         flags = (BUSY,) * (is_script and crowded(before, cpu_seconds()))
         here = cpu_here() if is_script and is_cpu(default_device_kind()) else None  # a GPU is named in its trace
-        found = diagnose_trace(path, options.device or here)
+        found = of_file(path, options.device or here, is_script)
         found = replace(found, flags=flags) if flags else found
         print(found.to_json() if options.json else found.details())
         if html is not None:

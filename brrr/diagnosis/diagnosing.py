@@ -179,6 +179,11 @@ def diagnose_trace(path: Path | str, device: Where = None) -> Diagnosis:
     ArgumentError
         If the trace is of a GPU and the device is a CPU, or the other way round.
     """
+    return of_file(path, device)
+
+
+def of_file(path: Path | str, device: Where = None, live: bool = False) -> Diagnosis:
+    """What a saved trace says; live: of a script that ran on this machine just now."""
     trace = read_trace(path)
     gpu = any(each.on_device for each in trace.events)
     trace, board, several = _of_one_device(trace)
@@ -205,10 +210,12 @@ def diagnose_trace(path: Path | str, device: Where = None) -> Diagnosis:
     if not any(each.inputs is not None for each in trace.events if each.sort == "operator"):
         said.append(NO_SHAPES)
     kinds = f" ({', '.join(trace.unread)})" if trace.unread else ""
-    unnamed = f"a {'device' if kinds else 'GPU'} that the trace does not name{kinds}" if gpu else "a CPU"
+    cpu = limits.name_here("cpu") if live and not gpu else "a CPU"
+    unnamed = f"a {'device' if kinds else 'GPU'} that the trace does not name{kinds}" if gpu else cpu
     name = name or (f"a device whose work cannot be read{kinds}" if unseen else unnamed)
-    seen = timeline_of(trace, (start, end, steps), found.step_s, name, "", CUDA)
-    return replace(found, device=name, source=str(path), notes=(*found.notes, *said), timeline=seen)
+    source, today = ("live", date.today().isoformat()) if live else (str(path), "")
+    seen = timeline_of(trace, (start, end, steps), found.step_s, name, today, CUDA)
+    return replace(found, device=name, source=source, date=today, notes=(*found.notes, *said), timeline=seen)
 
 
 def _queued(found: Split) -> list[str]:

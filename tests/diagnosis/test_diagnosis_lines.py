@@ -3,6 +3,7 @@
 import re
 import sys
 from contextlib import nullcontext
+from datetime import date
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from brrr.cli.diagnose import main
 from brrr.diagnosis.diagnosing import diagnose, diagnose_trace
 from brrr.diagnosis.lines import lines_of, python_by_line
 from brrr.diagnosis.split import by_optimiser
+from brrr.gpu.probe import cpu_name
 from brrr.tracing.events import Event
 from brrr.tracing.lines import LINE, MOST, LineSpans
 from brrr.tracing.trace_file import Trace
@@ -36,21 +38,24 @@ def test_a_saved_trace_names_the_users_functions(tmp_path: Path) -> None:
     with torch.profiler.profile(with_stack=True, record_shapes=True) as made:
         step()
     made.export_chrome_trace(str(tmp_path / "trace.json"))
-    names = [line.name for line in diagnose_trace(tmp_path / "trace.json", "cpu").lines]
+    found = diagnose_trace(tmp_path / "trace.json", "cpu")
+    assert found.timeline is not None
+    assert "RECORDED · a CPU" in str(found) and found.timeline.badge.kind == "RECORDED"
+    names = [line.name for line in found.lines]
     assert any(re.search(r"test_diagnosis_lines.py:\d+ step$", name) for name in names), names
     assert not any("site-packages" in name or "torch/" in name for name in names)
 
 
 TRAIN = """
 import torch
-model = torch.nn.Linear(64, 64)
+model = torch.nn.Sequential(*[torch.nn.Linear(64, 64) for _ in range(8)])
 optimizer = torch.optim.SGD(model.parameters())
 def batches():
     for k in range(4):
         rows = [[float(i * j) for i in range(64)] for j in range(600)]
         yield torch.tensor(rows[:8])
 for x in batches():
-    model(x).square().mean().backward()
+    model(x[:]).square().mean().backward()
     optimizer.step()
 """
 
@@ -60,7 +65,9 @@ def test_a_scripts_steps_are_its_optimisers(tmp_path: Path, capfd: pytest.Captur
     (tmp_path / "train.py").write_text(TRAIN, encoding="utf-8")
     assert main([str(tmp_path / "train.py")]) == 0
     said = capfd.readouterr().out
-    assert " 4 steps of " in said and "train.py:10 `model(x).square()" in said
+    assert re.search(r"  line, with its gradients .*\n(?:.*\n)*.*train.py:10 `model\(x\[:\]\).square\(\)", said), said
+    assert f"LIVE · {cpu_name()} · {date.today()} · 4 steps of " in said
+    assert re.search(r"batched \(addmm is called 8 times a step with equal sizes \(see .*train.py:10 `mod", said), said
     assert re.search(r"waiting for data\n.*train.py:7 `rows = \[\[float", said), said
 
 
