@@ -143,7 +143,8 @@ def of_run(run: Run, model: DeviceModel | None, gpu: bool) -> Diagnosis:
     wall_s = run.step_s * run.steps
     traced = split(run.trace, *stretch)
     whole = without_profiler(traced, wall_s, run.host_s * run.steps, gpu, run.busy_s * run.steps)
-    found = _diagnosed(run.trace, stretch, run.steps, traced, whole, model, gpu, run.flags, layers_in_tf32(), run.met)
+    flags = {**limits.cores_here(), **run.flags}
+    found = _diagnosed(run.trace, stretch, run.steps, traced, whole, model, gpu, flags, layers_in_tf32(), run.met)
     slower = run.traced_s / wall_s
     notes = (*found.notes, f"under the profiler a step took {units.ratio(slower)} as long, which is taken out")
     notes += (WAITED_FOR,) * ("waited" in run.flags)
@@ -201,7 +202,7 @@ def of_file(path: Path | str, device: Where = None, live: bool = False) -> Diagn
     if end <= start:
         raise TraceFileError(f"{path}: all that it holds took no time")
     traced = split(trace, start, end)
-    found = _diagnosed(trace, (start, end), steps, traced, traced, model, gpu, {})
+    found = _diagnosed(trace, (start, end), steps, traced, traced, model, gpu, limits.cores_here() if live else {})
     marked = any(each.name.startswith(STEP) for each in trace.events)
     counted = [COUNTED if steps > 1 else UNMARKED] * (steps == 1 or not marked)
     said = [*other, PROFILED, *_queued(traced), *several, *counted]

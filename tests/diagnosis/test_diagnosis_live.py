@@ -207,7 +207,8 @@ def test_the_operators_stand_under_the_roof() -> None:
     assert found.peak_share is not None and "utilisation" in found.details() and "profiler" in found.details()
 
 
-def test_a_loader_that_sleeps_is_found() -> None:
+def test_a_loader_that_sleeps_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("brrr.diagnosis.assess.cpu_count", lambda: 4)
     layer, x = nn.Linear(64, 64), torch.randn(64, 64)
 
     def step() -> torch.Tensor:
