@@ -19,9 +19,11 @@ from brrr.core.files import PACKAGE
 
 LINE, HEAD = "brrr_line: ", "`for "
 """How a span begins, which goes on with the file, the number and the text of its line; and the text of a loop."""
-MOST, DEEPEST, SHOWN = 10_000, 100, 60
+DATA, ITEM = " (data)", re.compile(r"`(?:for (.+?) in |(.+?) = .*\bnext\()")
+"""How a mark ends that follows a line which took data from an iterator; the names that such a line gives the item."""
+MOST, DEEPEST, SHOWN, LOOKS = 10_000, 100, 60, 9
 """How often a line, and a function, is told before that is left to what stands around; lines around each other; and
-characters of a line's text."""
+characters of a line's text; how often it is looked at what an iterator gives."""
 LEARNED = 2
 """Steps of each optimiser until all lines are known; in the first one it makes its state."""
 PLAIN = str.maketrans({'"': "'", "\\": "/"})
@@ -106,7 +108,26 @@ class LineSpans:
 
     def _end(self, frame: FrameType) -> None:
         if frame in self.open:
-            self.open.pop(frame)[1].__exit__(None, None, None)
+            name, span = self.open.pop(frame)
+            span.__exit__(None, None, None)
+            asks = ITEM.search(name) if self.told[name] < LOOKS else None
+            if asks and is_data(tuple(map(frame.f_locals.get, re.findall(r"\w+", asks[1] or asks[2])))):
+                with self.mark(f"{name}{DATA}"):
+                    pass
+
+
+def is_data(item: Any) -> bool:
+    """Whether an item may be data: no number, text, parameter or module, nor several; but numbers or texts in a list.
+
+    >>> is_data([0.5, 2.0]), is_data(("weight", 3)), is_data({"x": [1], "label": 2})
+    (True, False, True)
+    """
+    from torch.nn import Module, Parameter
+
+    if not isinstance(item, (list, tuple, dict)):
+        return not isinstance(item, (str, int, float, type(None), Module, Parameter))
+    held = item.values() if isinstance(item, dict) else item
+    return any(is_data(each) or (isinstance(item, list) and isinstance(each, (str, int, float))) for each in held)
 
 
 @cache

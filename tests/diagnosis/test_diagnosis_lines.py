@@ -15,7 +15,7 @@ from brrr.diagnosis.lines import lines_of, python_by_line
 from brrr.diagnosis.split import by_optimiser
 from brrr.gpu.probe import cpu_name
 from brrr.tracing.events import Event
-from brrr.tracing.lines import LINE, MOST, LineSpans
+from brrr.tracing.lines import DATA, LINE, MOST, LineSpans
 from brrr.tracing.trace_file import Trace
 
 WEIGHT, X = torch.randn(64, 64, requires_grad=True), torch.randn(8, 64)
@@ -93,9 +93,33 @@ def test_what_is_told_once_is_recognised_by_its_order() -> None:
 ])  # fmt: skip
 def test_who_asks_for_data_waits_for_them_unless_a_model_computes(inside: tuple[str, int, int], cause: str) -> None:
     asks = f"{LINE}a.py:1 `for x in model_or_data:`"
-    found = python_by_line(events((asks, 0, 100_000), inside))
+    gives = f"{asks}{DATA}", 100_000, 100_001
+    found = python_by_line(events((asks, 0, 100_000), inside, gives))
     assert max(found, key=lambda each: found[each].total()) == cause
-    assert not python_by_line(events((asks, 0, 900)))["waiting for data"]
+    for others in [], [gives, (asks, 200_000, 200_900)]:  # no data, and data that are there at once but for one slice
+        assert not python_by_line(events((asks, 0, 100_000), *others))["waiting for data"]
+
+
+def loops(model: torch.nn.Module) -> None:
+    for p in model.parameters():
+        p.detach()
+    for name, each in model.named_modules():
+        assert name or each
+    for group in torch.optim.SGD(model.parameters()).param_groups:
+        assert group
+    for at in range(2):
+        assert at < 2
+    for k, row in enumerate([[0.5, 1.0], [2.0]]):
+        assert k < 2 and row
+    batch = next(iter([{"x": torch.ones(2)}]))
+    assert batch
+
+
+def test_what_gives_numbers_parameters_or_modules_is_no_loader(seen: list[str]) -> None:
+    with LineSpans():
+        loops(torch.nn.Sequential(torch.nn.Linear(2, 2)))
+    data = {each.removesuffix(DATA) for each in seen if each.endswith(DATA)}
+    assert data == {"for k, row in enumerate([[0.5, 1.0], [2.0]]):", "batch = next(iter([{'x': torch.ones(2)}]))"}
 
 
 @pytest.mark.parametrize(("unit", "steps"), [
@@ -122,7 +146,9 @@ def counted(n: int) -> int:
 @pytest.fixture
 def seen(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     names: list[str] = []
-    monkeypatch.setattr("brrr.tracing.lines.marker", lambda: lambda name: nullcontext(names.append(name.split("`")[1])))
+    text = re.compile("`(.*)`")
+    marked = lambda name: nullcontext(names.append("".join(text.split(name)[1:])))  # noqa: E731
+    monkeypatch.setattr("brrr.tracing.lines.marker", lambda: marked)
     return names
 
 
