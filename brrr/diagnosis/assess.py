@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from brrr.core.errors import ArgumentError, BrrrError
+from brrr.core.heavy import torch
 from brrr.counting.cost import OperatorCost
 from brrr.diagnosis.calls import LAYOUT, OperatorRun
 from brrr.diagnosis.operator_cost import kind_of
@@ -107,8 +108,6 @@ def cpu_here() -> Where:
 
 def cores_here() -> dict[str, float]:
     """The cores that this process may use, and the threads that torch computes on: flags of what runs here."""
-    import torch
-
     return {"cores": cpu_count(), "threads": torch.get_num_threads()}
 
 
@@ -178,8 +177,6 @@ def _limit(call: OperatorRun, time: OperatorTime | None, model: DeviceModel | No
     moves = kind_of(call.operator.name) in MOVING
     if time is None or not time.known or not time.work_s:
         return "under-filled" if few else "memory" if moves else "unknown"
-    import torch
-
     assert call.cost is not None and model is not None
     took_s = call.work_ns / 1e9
     near_s = ROOFED * took_s * (1.0 if model.is_gpu else min(1.0, torch.get_num_threads() / CORES))

@@ -2,7 +2,6 @@
 
 import math
 from bisect import bisect_left
-from collections import Counter
 from collections.abc import Container, Iterable, Mapping, Sequence
 from contextlib import suppress
 from itertools import chain, groupby, pairwise
@@ -48,9 +47,8 @@ def looping(found: Evidence) -> Remedy | None:
             lines = {each.call.line for each in calls} - {""}
             calls += [each for each in found.calls if each.call.line in lines]
             number, left = sum(1 + len(loop) for loop in loops) or number, len(loops) or number
-        at = Counter(each.call.line for each in chain(*turns) if each.call.line).most_common(1)
         said = f"{key.partition(' ')[0].removeprefix('aten::')} is called {number / found.steps:.3g} times a step with "
-        said += f"equal sizes{''.join(f' (see {line})' for line, _ in at)}, "
+        said += f"equal sizes{f' (see {line})' if (line := turns[0][0].call.line) else ''}, "
         if left < number:
             spared |= {id(each): max(spared.get(id(each), 0.0), 1 - left / number) for each in calls}
             why = why or f"{said}on one slice after another: {left / found.steps:.3g} would do."

@@ -183,16 +183,17 @@ def diagnose_trace(path: Path | str, device: Where = None) -> Diagnosis:
     return of_file(path, device)
 
 
-def of_file(path: Path | str, device: Where = None, live: bool = False) -> Diagnosis:
-    """What a saved trace says; live: of a script that ran on this machine just now."""
+def of_file(path: Path | str, device: Where = None, live: bool = False, flags: tuple[str, ...] = ()) -> Diagnosis:
+    """What a saved trace says; live: of a script that ran on this machine just now; flags: of its measurement."""
     trace = read_trace(path)
     gpu = any(each.on_device for each in trace.events)
+    device = limits.cpu_here() if live and not gpu and device is None else device
     trace, board, several = _of_one_device(trace)
-    name = board.name
-    if name and not gpu:
-        lost = f"it names {name}, and holds none of its work: what is said is of the host alone"
+    if board.name and not gpu:
+        lost = f"it names {board.name}, and holds none of its work: what is said is of the host alone"
         trace = replace(trace, problems=(*trace.problems, lost))
     unseen = not gpu and (trace.unread or any(map(launches, trace.events)))  # a device works, and its work is not here
+    name = limits.name_here("cpu") if live and not gpu and not unseen else board.name
     model, other = _known(board) if device is None and gpu else (None, [])
     if device is not None and not unseen:
         model = limits.model_for(device)
@@ -211,12 +212,11 @@ def of_file(path: Path | str, device: Where = None, live: bool = False) -> Diagn
     if not any(each.inputs is not None for each in trace.events if each.sort == "operator"):
         said.append(NO_SHAPES)
     kinds = f" ({', '.join(trace.unread)})" if trace.unread else ""
-    cpu = limits.name_here("cpu") if live and not gpu else "a CPU"
-    unnamed = f"a {'device' if kinds else 'GPU'} that the trace does not name{kinds}" if gpu else cpu
+    unnamed = f"a {'device' if kinds else 'GPU'} that the trace does not name{kinds}" if gpu else "a CPU"
     name = name or (f"a device whose work cannot be read{kinds}" if unseen else unnamed)
-    source, today = ("live", date.today().isoformat()) if live else (str(path), "")
-    seen = timeline_of(trace, (start, end, steps), found.step_s, name, today, CUDA)
-    return replace(found, device=name, source=source, date=today, notes=(*found.notes, *said), timeline=seen)
+    source, day = ("live", date.today().isoformat()) if live else (str(path), "")
+    seen = timeline_of(trace, (start, end, steps), found.step_s, name, day, CUDA)
+    return replace(found, device=name, source=source, date=day, flags=flags, notes=(*found.notes, *said), timeline=seen)
 
 
 def _queued(found: Split) -> list[str]:

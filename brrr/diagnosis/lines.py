@@ -80,14 +80,11 @@ def python_by_line(events: Sequence[Event], start_ns: float = -inf, end_ns: floa
     start_ns = ends[0] if told and ends[1:] and ends[0] < told[-1] else start_ns
     host = [each for each in events if each.sort in ("operator", "runtime") or each.name.startswith((LINE, *LOADING))]
     host = host if lines else []
-    turns = {each.name.removesuffix(DATA): list[Event]() for each in lines if each.name.endswith(DATA)}
-    for each in lines:
-        turns.get(each.name, []).append(each)
-    slow = [each for each in turns.values() if median_low(one.end_ns - one.start_ns for one in each) > AT_ONCE_NS]
+    data = {each.name.removesuffix(DATA) for each in lines if each.name.endswith(DATA)}
+    turns = [[each for each in lines if each.name == name] for name in data]
+    slow = (each for each in turns if median_low(one.end_ns - one.start_ns for one in each) > AT_ONCE_NS)
     asked = {id(each) for line in slow for each in line}
-    for event, around in nested(host):
-        if event.name in FORWARD or event.name.startswith(ENGINE):
-            asked -= {*map(id, around)}
+    asked -= {id(one) for event, around in nested(host) if event.name.startswith((*FORWARD, ENGINE)) for one in around}
     found = {cause: Counter[str]() for cause in (WAITING, LOADER, "Python")}
     for event, around in nested(host):
         if any(each.sort == "operator" for each in around):

@@ -23,6 +23,5 @@ def timeline_of(trace: Trace, stretch: tuple[int, ...], step_s: float, device: s
     marks = [Event(name, "annotation", start_ns, until - 1) for name in (LOOP, CALL)]
     gpu = any(each.on_device for each in trace.events)
     spans = spans_of([*marks, *held])
-    profiled_s = (end_ns - start_ns) / 1e9 / steps
-    kind, badge = kind if gpu else "cpu", "LIVE" if date else "RECORDED"
-    return Timeline(spans, kind, device, date, "", 1, step_s, step_s, profiled_s, badge)  # type: ignore[arg-type]
+    kind, took_s = kind if gpu else "cpu", (end_ns - start_ns) / 1e9 / steps
+    return Timeline(spans, kind, device, date, "", 1, step_s, step_s, took_s, "LIVE" if date else "RECORDED")

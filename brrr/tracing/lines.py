@@ -16,10 +16,11 @@ from types import FrameType
 from typing import Any
 
 from brrr.core.files import PACKAGE
+from brrr.core.heavy import torch
 
 LINE, HEAD = "brrr_line: ", "`for "
 """How a span begins, which goes on with the file, the number and the text of its line; and the text of a loop."""
-DATA, ITEM = " (data)", re.compile(r"`(?:for (.+?) in |(.+?) = .*\bnext\()")
+DATA, ITEM = " (data)", re.compile(r"`(?:for (?=.+ in )|(?=.+ = .*\bnext\())(.+?) (?:in|=) ")
 """How a mark ends that follows a line which took data from an iterator; the names that such a line gives the item."""
 MOST, DEEPEST, SHOWN, LOOKS = 10_000, 100, 60, 9
 """How often a line, and a function, is told before that is left to what stands around; lines around each other; and
@@ -57,6 +58,7 @@ class LineSpans:
     """
 
     def __init__(self) -> None:
+        self.no_data = int, float, str, type(None), torch.nn.Module, torch.nn.Parameter
         self.mark, self.process = marker(), os.getpid()
         self.told, self.steps = Counter[int | str](), Counter[int]()
         self.open: dict[FrameType, tuple[str, Any]] = {}
@@ -110,24 +112,10 @@ class LineSpans:
         if frame in self.open:
             name, span = self.open.pop(frame)
             span.__exit__(None, None, None)
-            asks = ITEM.search(name) if self.told[name] < LOOKS else None
-            if asks and is_data(tuple(map(frame.f_locals.get, re.findall(r"\w+", asks[1] or asks[2])))):
+            items = re.findall(r"\w+", "".join(ITEM.findall(name))) if self.told[name] < LOOKS else ()
+            if not all(isinstance(frame.f_locals.get(each), self.no_data) for each in items):
                 with self.mark(f"{name}{DATA}"):
                     pass
-
-
-def is_data(item: Any) -> bool:
-    """Whether an item may be data: no number, text, parameter or module, nor several; but numbers or texts in a list.
-
-    >>> is_data([0.5, 2.0]), is_data(("weight", 3)), is_data({"x": [1], "label": 2})
-    (True, False, True)
-    """
-    from torch.nn import Module, Parameter
-
-    if not isinstance(item, (list, tuple, dict)):
-        return not isinstance(item, (str, int, float, type(None), Module, Parameter))
-    held = item.values() if isinstance(item, dict) else item
-    return any(is_data(each) or (isinstance(item, list) and isinstance(each, (str, int, float))) for each in held)
 
 
 @cache
@@ -140,10 +128,8 @@ def _name(file: str, line: int) -> str:
 
 def marker() -> Callable[[str], Any]:
     """torch's quick annotation where this version has it: the public one costs the host several microseconds."""
-    from torch.profiler import record_function
-
     try:
         from torch._C._profiler import _RecordFunctionFast
     except ImportError:
-        return record_function
+        return torch.profiler.record_function
     return _RecordFunctionFast

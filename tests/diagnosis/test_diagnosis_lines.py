@@ -3,7 +3,6 @@
 import re
 import sys
 from contextlib import nullcontext
-from datetime import date
 from pathlib import Path
 
 import pytest
@@ -13,7 +12,6 @@ from brrr.cli.diagnose import main
 from brrr.diagnosis.diagnosing import diagnose, diagnose_trace
 from brrr.diagnosis.lines import lines_of, python_by_line
 from brrr.diagnosis.split import by_optimiser
-from brrr.gpu.probe import cpu_name
 from brrr.tracing.events import Event
 from brrr.tracing.lines import DATA, LINE, MOST, LineSpans
 from brrr.tracing.trace_file import Trace
@@ -38,10 +36,7 @@ def test_a_saved_trace_names_the_users_functions(tmp_path: Path) -> None:
     with torch.profiler.profile(with_stack=True, record_shapes=True) as made:
         step()
     made.export_chrome_trace(str(tmp_path / "trace.json"))
-    found = diagnose_trace(tmp_path / "trace.json", "cpu")
-    assert found.timeline is not None
-    assert "RECORDED · a CPU" in str(found) and found.timeline.badge.kind == "RECORDED"
-    names = [line.name for line in found.lines]
+    names = [line.name for line in diagnose_trace(tmp_path / "trace.json", "cpu").lines]
     assert any(re.search(r"test_diagnosis_lines.py:\d+ step$", name) for name in names), names
     assert not any("site-packages" in name or "torch/" in name for name in names)
 
@@ -65,10 +60,9 @@ def test_a_scripts_steps_are_its_optimisers(tmp_path: Path, capfd: pytest.Captur
     (tmp_path / "train.py").write_text(TRAIN, encoding="utf-8")
     assert main([str(tmp_path / "train.py")]) == 0
     said = capfd.readouterr().out
-    assert re.search(r"  line, with its gradients .*\n(?:.*\n)*.*train.py:10 `model\(x\[:\]\).square\(\)", said), said
-    assert f"LIVE · {cpu_name()} · {date.today()} · 4 steps of " in said
-    assert re.search(r"batched \(addmm is called 8 times a step with equal sizes \(see .*train.py:10 `mod", said), said
-    assert re.search(r"waiting for data\n.*train.py:7 `rows = \[\[float", said), said
+    for part in (r"LIVE · (?!a CPU).+ · 20\S+ · 4 steps of ", r"line, with its gradients [^`]*train.py:10 `",
+                 r"addmm is called 8 .* \(see .*train.py:10 `", r"waiting for data\n.*train.py:7 `"):  # fmt: skip
+        assert re.search(part, said), said
 
 
 def events(*rows: tuple[str, int, int]) -> list[Event]:
@@ -102,24 +96,15 @@ def test_who_asks_for_data_waits_for_them_unless_a_model_computes(inside: tuple[
 
 def loops(model: torch.nn.Module) -> None:
     for p in model.parameters():
-        p.detach()
-    for name, each in model.named_modules():
-        assert name or each
-    for group in torch.optim.SGD(model.parameters()).param_groups:
-        assert group
-    for at in range(2):
-        assert at < 2
-    for k, row in enumerate([[0.5, 1.0], [2.0]]):
-        assert k < 2 and row
-    batch = next(iter([{"x": torch.ones(2)}]))
-    assert batch
+        for k, row in [(1, [p])]:
+            row = next(iter([row, k]))
 
 
 def test_what_gives_numbers_parameters_or_modules_is_no_loader(seen: list[str]) -> None:
     with LineSpans():
         loops(torch.nn.Sequential(torch.nn.Linear(2, 2)))
-    data = {each.removesuffix(DATA) for each in seen if each.endswith(DATA)}
-    assert data == {"for k, row in enumerate([[0.5, 1.0], [2.0]]):", "batch = next(iter([{'x': torch.ones(2)}]))"}
+    data = {each.partition("`")[0] for each in seen if each.endswith(DATA)}
+    assert data == {"for k, row in [(1, [p])]:", "row = next(iter([row, k]))"}
 
 
 @pytest.mark.parametrize(("unit", "steps"), [
@@ -146,19 +131,17 @@ def counted(n: int) -> int:
 @pytest.fixture
 def seen(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     names: list[str] = []
-    text = re.compile("`(.*)`")
-    marked = lambda name: nullcontext(names.append("".join(text.split(name)[1:])))  # noqa: E731
-    monkeypatch.setattr("brrr.tracing.lines.marker", lambda: marked)
+    monkeypatch.setattr("brrr.tracing.lines.marker", lambda: lambda n: nullcontext(names.append(n.partition("`")[2])))
     return names
 
 
 def test_lines_are_told_as_they_run_and_what_goes_on_and_on_is_not(seen: list[str]) -> None:
     with LineSpans():
         counted(1)
-    assert seen[-4:] == ["for each in range(n):", "total += each", "for each in range(n):", "return total"]
+    assert seen[-4:] == ["for each in range(n):`", "total += each`", "for each in range(n):`", "return total`"]
     with LineSpans():
         counted(3 * MOST)
-    assert seen.count("total += each") < MOST + 9
+    assert seen.count("total += each`") < MOST + 9
 
 
 def test_who_follows_the_lines_already_is_left_alone(seen: list[str]) -> None:
