@@ -220,7 +220,7 @@ def played(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, own_environment: Non
         (site, "site_pages", pages),
         (isolated, "measure_step", made_up.measure), (calibrate, "calibrate", lambda *_, **__: peaks),
         (lab, "serve", open_lab), (lab, "share", lessons), (course, "share", lessons),
-        (lab.webbrowser, "open", lambda _: True), (diagnose, "diagnose_trace", lambda *_: found),
+        (lab.webbrowser, "open", lambda _: True), (diagnose, "of_file", lambda *_: found),
     ):  # fmt: skip
         monkeypatch.setattr(where, name, value)
 

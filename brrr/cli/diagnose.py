@@ -22,7 +22,6 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any, NoReturn
@@ -31,11 +30,9 @@ from brrr.cli import own_error
 from brrr.core import units
 from brrr.core.errors import ArgumentError, BrrrError
 from brrr.core.files import is_own, write_atomically
-from brrr.diagnosis.assess import cpu_here
-from brrr.diagnosis.diagnosing import diagnose_trace
+from brrr.diagnosis.diagnosing import of_file
 from brrr.diagnosis.report import BEGIN
-from brrr.gpu import free_bytes, is_cpu, used_bytes
-from brrr.gpu.device import default_device_kind
+from brrr.gpu import free_bytes, used_bytes
 from brrr.timing.sampler import BUSY, cpu_seconds, crowded
 from brrr.tracing.lines import LineSpans
 from brrr.tracing.trace_file import TraceFileError
@@ -83,9 +80,7 @@ def _diagnosed(argv: Sequence[str]) -> int:
         if is_script:
             code, ended = run_script(options, arguments, path)
         flags = (BUSY,) * (is_script and crowded(before, cpu_seconds()))
-        here = cpu_here() if is_script and is_cpu(default_device_kind()) else None  # a GPU is named in its trace
-        found = diagnose_trace(path, options.device or here)
-        found = replace(found, flags=flags) if flags else found
+        found = of_file(path, options.device, is_script, flags)
         print(found.to_json() if options.json else found.details())
         if html is not None:
             write_atomically(html, found.to_html())

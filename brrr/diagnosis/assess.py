@@ -7,11 +7,13 @@ from dataclasses import dataclass
 from typing import Literal
 
 from brrr.core.errors import ArgumentError, BrrrError
+from brrr.core.heavy import torch
 from brrr.counting.cost import OperatorCost
 from brrr.diagnosis.calls import LAYOUT, OperatorRun
 from brrr.diagnosis.operator_cost import kind_of
 from brrr.diagnosis.split import Split
 from brrr.gpu import CUDA, is_gpu, tensors_on
+from brrr.gpu.probe import cpu_count
 from brrr.roofline.corrections import kernel_time
 from brrr.roofline.device_model import DATASHEET, DeviceModel, Where, assumed_launches, known_here, model_of
 from brrr.roofline.figures import UNCACHED, memory_s
@@ -102,6 +104,11 @@ def cpu_here() -> Where:
     with suppress(MissingPeakError):
         return known_here("cpu")
     return f"{DATASHEET}cpu"
+
+
+def cores_here() -> dict[str, float]:
+    """The cores that this process may use, and the threads that torch computes on: flags of what runs here."""
+    return {"cores": cpu_count(), "threads": torch.get_num_threads()}
 
 
 def name_here(device: str) -> str:

@@ -48,12 +48,13 @@ def looping(found: Evidence) -> Remedy | None:
             calls += [each for each in found.calls if each.call.line in lines]
             number, left = sum(1 + len(loop) for loop in loops) or number, len(loops) or number
         said = f"{key.partition(' ')[0].removeprefix('aten::')} is called {number / found.steps:.3g} times a step with "
+        said += f"equal sizes{f' (see {line})' if (line := turns[0][0].call.line) else ''}, "
         if left < number:
             spared |= {id(each): max(spared.get(id(each), 0.0), 1 - left / number) for each in calls}
-            why = why or f"{said}equal sizes, on one slice after another: {left / found.steps:.3g} would do."
+            why = why or f"{said}on one slice after another: {left / found.steps:.3g} would do."
         else:
-            doubt = "but one needs another" if key in found.flags else "and no trace tells that none needs another"
-            refuted = refuted or f"{said}equal sizes, {doubt}."
+            doubt = "and the trace does not show whether each needs the result of the one before"
+            refuted = refuted or f"{said}{'but each needs an earlier one' if key in found.flags else doubt}."
     host_s = _issuing_s(found, spared)
     gain = found.wall_s / (found.wall_s - host_s - min(_fixed_s(found, spared, picks), found.split.busy_s))
     made = Remedy("batched", gain, why) if why else None

@@ -143,7 +143,8 @@ def of_run(run: Run, model: DeviceModel | None, gpu: bool) -> Diagnosis:
     wall_s = run.step_s * run.steps
     traced = split(run.trace, *stretch)
     whole = without_profiler(traced, wall_s, run.host_s * run.steps, gpu, run.busy_s * run.steps)
-    found = _diagnosed(run.trace, stretch, run.steps, traced, whole, model, gpu, run.flags, layers_in_tf32(), run.met)
+    flags = {**limits.cores_here(), **run.flags}
+    found = _diagnosed(run.trace, stretch, run.steps, traced, whole, model, gpu, flags, layers_in_tf32(), run.met)
     slower = run.traced_s / wall_s
     notes = (*found.notes, f"under the profiler a step took {units.ratio(slower)} as long, which is taken out")
     notes += (WAITED_FOR,) * ("waited" in run.flags)
@@ -179,14 +180,20 @@ def diagnose_trace(path: Path | str, device: Where = None) -> Diagnosis:
     ArgumentError
         If the trace is of a GPU and the device is a CPU, or the other way round.
     """
+    return of_file(path, device)
+
+
+def of_file(path: Path | str, device: Where = None, live: bool = False, flags: tuple[str, ...] = ()) -> Diagnosis:
+    """What a saved trace says; live: of a script that ran on this machine just now; flags: of its measurement."""
     trace = read_trace(path)
     gpu = any(each.on_device for each in trace.events)
+    device = limits.cpu_here() if live and not gpu and device is None else device
     trace, board, several = _of_one_device(trace)
-    name = board.name
-    if name and not gpu:
-        lost = f"it names {name}, and holds none of its work: what is said is of the host alone"
+    if board.name and not gpu:
+        lost = f"it names {board.name}, and holds none of its work: what is said is of the host alone"
         trace = replace(trace, problems=(*trace.problems, lost))
     unseen = not gpu and (trace.unread or any(map(launches, trace.events)))  # a device works, and its work is not here
+    name = limits.name_here("cpu") if live and not gpu and not unseen else board.name
     model, other = _known(board) if device is None and gpu else (None, [])
     if device is not None and not unseen:
         model = limits.model_for(device)
@@ -196,7 +203,7 @@ def diagnose_trace(path: Path | str, device: Where = None) -> Diagnosis:
     if end <= start:
         raise TraceFileError(f"{path}: all that it holds took no time")
     traced = split(trace, start, end)
-    found = _diagnosed(trace, (start, end), steps, traced, traced, model, gpu, {})
+    found = _diagnosed(trace, (start, end), steps, traced, traced, model, gpu, limits.cores_here() if live else {})
     marked = any(each.name.startswith(STEP) for each in trace.events)
     counted = [COUNTED if steps > 1 else UNMARKED] * (steps == 1 or not marked)
     said = [*other, PROFILED, *_queued(traced), *several, *counted]
@@ -207,8 +214,9 @@ def diagnose_trace(path: Path | str, device: Where = None) -> Diagnosis:
     kinds = f" ({', '.join(trace.unread)})" if trace.unread else ""
     unnamed = f"a {'device' if kinds else 'GPU'} that the trace does not name{kinds}" if gpu else "a CPU"
     name = name or (f"a device whose work cannot be read{kinds}" if unseen else unnamed)
-    seen = timeline_of(trace, (start, end, steps), found.step_s, name, "", CUDA)
-    return replace(found, device=name, source=str(path), notes=(*found.notes, *said), timeline=seen)
+    source, day = ("live", date.today().isoformat()) if live else (str(path), "")
+    seen = timeline_of(trace, (start, end, steps), found.step_s, name, day, CUDA)
+    return replace(found, device=name, source=source, date=day, flags=flags, notes=(*found.notes, *said), timeline=seen)
 
 
 def _queued(found: Split) -> list[str]:

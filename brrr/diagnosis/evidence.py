@@ -43,6 +43,7 @@ class Evidence:
     by `alike`, the share of a step's equal calls that others could do with them; "span_s", what the device takes for a
     step that is issued before; "launch blocking"; "asleep_s", seconds in which the host did nothing; "recompiled", the
     share of it that was spent on compiling; "mended_s", seconds of a step without that, or without anomaly detection.
+    Of what runs here also "cores" and "threads", as `cores_here` has them.
     """
 
     trace: Trace

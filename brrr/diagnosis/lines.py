@@ -2,27 +2,26 @@
 
 >>> line = Event(f"{LINE}a.py:3 `for x in slow():`", "annotation", 0, 90_000)
 >>> relu = Event("aten::relu", "operator", 4, 6)
->>> lines_of([line, relu])[id(relu)], python_by_line([line, relu])[WAITING]
+>>> mark = Event(f"{line.name}{DATA}", "annotation", 90_000, 90_000)
+>>> lines_of([line, relu])[id(relu)], python_by_line([line, relu, mark])[WAITING]
 ('a.py:3 `for x in slow():`', Counter({'a.py:3 `for x in slow():`': 89998}))
 """
 
-import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from math import inf
+from statistics import median_low
 
 from brrr.diagnosis.calls import ENGINE, FORWARD, nested
 from brrr.tracing.events import Event
-from brrr.tracing.lines import LINE
+from brrr.tracing.lines import DATA, LINE
 
 CONTEXTS = (6, 3)
 """So many operators one behind the other tell where a program is, the longer row first."""
 LEAST = 0.1
 """Less than such a share of Python's time is waiting for nothing."""
-FETCHES = re.compile(rf"{LINE}.*(?:`for |\bnext\()")
-"""Lines that ask an iterator for what comes next."""
 AT_ONCE_NS = 20_000
-"""What comes sooner is not waited for: the next number of a range, the next layer."""
+"""What comes sooner, by the median of a line's turns, is not waited for: a batch that is there already."""
 LOADING, LOADER, WAITING = ("enumerate(DataLoader)", "DataLoader"), "loader", "waiting for data"
 OPTIMISER = "Optimizer.step"
 
@@ -70,8 +69,9 @@ Row = tuple[str, ...]
 def python_by_line(events: Sequence[Event], start_ns: float = -inf, end_ns: float = inf) -> dict[str, Counter[str]]:
     """Nanoseconds of the host outside of operators, by line: of Python, of waiting for data, and of a `DataLoader`'s.
 
-    Data are waited for where a loop, or `next`, asks an iterator that computes no model in it. Where no line is told
-    between the two times, others count; and where more than one step's are, the first is left out, which loads modules.
+    Data are waited for where a loop, or `next`, asks an iterator that gives data and computes no model in it. Where no
+    line is told between the two times, others count; and where more than one step's are, the first is left out, which
+    loads modules.
     """
     lines = [each for each in events if each.name.startswith(LINE)]
     told = [each.start_ns for each in lines if start_ns <= each.start_ns < end_ns]
@@ -80,10 +80,11 @@ def python_by_line(events: Sequence[Event], start_ns: float = -inf, end_ns: floa
     start_ns = ends[0] if told and ends[1:] and ends[0] < told[-1] else start_ns
     host = [each for each in events if each.sort in ("operator", "runtime") or each.name.startswith((LINE, *LOADING))]
     host = host if lines else []
-    asked = {id(each) for each in host if FETCHES.match(each.name) and each.end_ns - each.start_ns > AT_ONCE_NS}
-    for event, around in nested(host):
-        if event.name in FORWARD or event.name.startswith(ENGINE):
-            asked -= {*map(id, around)}
+    data = {each.name.removesuffix(DATA) for each in lines if each.name.endswith(DATA)}
+    turns = [[each for each in lines if each.name == name] for name in data]
+    slow = (each for each in turns if median_low(one.end_ns - one.start_ns for one in each) > AT_ONCE_NS)
+    asked = {id(each) for line in slow for each in line}
+    asked -= {id(one) for event, around in nested(host) if event.name.startswith((*FORWARD, ENGINE)) for one in around}
     found = {cause: Counter[str]() for cause in (WAITING, LOADER, "Python")}
     for event, around in nested(host):
         if any(each.sort == "operator" for each in around):

@@ -16,6 +16,7 @@ from typing import Any
 
 import torch
 from torch import nn
+from torch.profiler import record_function
 from torch.utils import _pytree
 
 from brrr.core import units
@@ -232,8 +233,6 @@ def _wait(device: str) -> None:
 
 def _traced(step: Callable[[], Any], steps: int, device: str) -> tuple[Trace, float]:
     """A few steps under the profiler with their inputs' sizes, and the seconds that they took there."""
-    from torch.profiler import record_function
-
     with session("diagnose", device, record_shapes=True) as made:
         if steps > 1:  # the profiler's own first step is slow, and so is one that tells its lines
             with LineSpans():
@@ -254,8 +253,6 @@ def _traced(step: Callable[[], Any], steps: int, device: str) -> tuple[Trace, fl
 @contextmanager
 def named(modules: Mapping[str, nn.Module]) -> Iterator[None]:
     """A span around the forward of each module, by its name, and nothing left of it afterwards."""
-    from torch.profiler import record_function
-
     spans: list[Any] = []
 
     def enter(name: str) -> Callable[..., None]:

@@ -168,7 +168,7 @@ class Diagnosis(Carded):
         helps = [f"- {each}" for each in (*self.remedies, *(f"tried: {each}" for each in self.tried))]
         more = [_parts(self), _table(self, "operator", self.operators, "(other operators, overhead)"),
                 _table(self, "module", self.modules, "(no module's forward pass)"),
-                _table(self, "line", self.lines, "(no line, overhead)"),
+                _table(self, "line, with its gradients", self.lines, "(no line, overhead)"),
                 "\nWhat would help:" * bool(helps), *helps, _dropped(self), _share_of_peak(self),
                 *(f"note: {each}." for each in self.notes)]  # fmt: skip
         badge = f"{_badge(self)} · {self.steps} step{'s' * (self.steps != 1)} of {units.seconds(self.step_s)}"

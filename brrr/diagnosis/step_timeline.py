@@ -9,7 +9,7 @@ from brrr.tracing.trace_file import Trace
 def timeline_of(trace: Trace, stretch: tuple[int, ...], step_s: float, device: str, date: str, kind: str) -> Timeline:
     """The first step of a stretch (start, end, steps) as the profiler saw it; `step_s` is its time without it.
 
-    kind: of its GPU, if the trace is of one.
+    kind: of its GPU, if the trace is of one. date: of what ran just now, empty for what was recorded.
 
     >>> relu = Event("aten::relu", "operator", 0, 3000)
     >>> timeline_of(Trace((relu,), {}), (0, 8000, 2), 4e-6, "a CPU", "", "cpu").lanes
@@ -23,5 +23,5 @@ def timeline_of(trace: Trace, stretch: tuple[int, ...], step_s: float, device: s
     marks = [Event(name, "annotation", start_ns, until - 1) for name in (LOOP, CALL)]
     gpu = any(each.on_device for each in trace.events)
     spans = spans_of([*marks, *held])
-    profiled_s = (end_ns - start_ns) / 1e9 / steps
-    return Timeline(spans, kind if gpu else "cpu", device, date, "", 1, step_s, step_s, profiled_s)
+    kind, took_s = kind if gpu else "cpu", (end_ns - start_ns) / 1e9 / steps
+    return Timeline(spans, kind, device, date, "", 1, step_s, step_s, took_s, "LIVE" if date else "RECORDED")

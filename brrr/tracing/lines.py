@@ -16,12 +16,15 @@ from types import FrameType
 from typing import Any
 
 from brrr.core.files import PACKAGE
+from brrr.core.heavy import torch
 
 LINE, HEAD = "brrr_line: ", "`for "
 """How a span begins, which goes on with the file, the number and the text of its line; and the text of a loop."""
-MOST, DEEPEST, SHOWN = 10_000, 100, 60
+DATA, ITEM = " (data)", re.compile(r"`(?:for (?=.+ in )|(?=.+ = .*\bnext\())(.+?) (?:in|=) ")
+"""How a mark ends that follows a line which took data from an iterator; the names that such a line gives the item."""
+MOST, DEEPEST, SHOWN, LOOKS = 10_000, 100, 60, 9
 """How often a line, and a function, is told before that is left to what stands around; lines around each other; and
-characters of a line's text."""
+characters of a line's text; how often it is looked at what an iterator gives."""
 LEARNED = 2
 """Steps of each optimiser until all lines are known; in the first one it makes its state."""
 PLAIN = str.maketrans({'"': "'", "\\": "/"})
@@ -55,6 +58,7 @@ class LineSpans:
     """
 
     def __init__(self) -> None:
+        self.no_data = int, float, str, type(None), torch.nn.Module, torch.nn.Parameter
         self.mark, self.process = marker(), os.getpid()
         self.told, self.steps = Counter[int | str](), Counter[int]()
         self.open: dict[FrameType, tuple[str, Any]] = {}
@@ -106,7 +110,12 @@ class LineSpans:
 
     def _end(self, frame: FrameType) -> None:
         if frame in self.open:
-            self.open.pop(frame)[1].__exit__(None, None, None)
+            name, span = self.open.pop(frame)
+            span.__exit__(None, None, None)
+            items = re.findall(r"\w+", "".join(ITEM.findall(name))) if self.told[name] < LOOKS else ()
+            if not all(isinstance(frame.f_locals.get(each), self.no_data) for each in items):
+                with self.mark(f"{name}{DATA}"):
+                    pass
 
 
 @cache
@@ -119,10 +128,8 @@ def _name(file: str, line: int) -> str:
 
 def marker() -> Callable[[str], Any]:
     """torch's quick annotation where this version has it: the public one costs the host several microseconds."""
-    from torch.profiler import record_function
-
     try:
         from torch._C._profiler import _RecordFunctionFast
     except ImportError:
-        return record_function
+        return torch.profiler.record_function
     return _RecordFunctionFast

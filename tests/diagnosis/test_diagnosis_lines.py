@@ -13,7 +13,7 @@ from brrr.diagnosis.diagnosing import diagnose, diagnose_trace
 from brrr.diagnosis.lines import lines_of, python_by_line
 from brrr.diagnosis.split import by_optimiser
 from brrr.tracing.events import Event
-from brrr.tracing.lines import LINE, MOST, LineSpans
+from brrr.tracing.lines import DATA, LINE, MOST, LineSpans
 from brrr.tracing.trace_file import Trace
 
 WEIGHT, X = torch.randn(64, 64, requires_grad=True), torch.randn(8, 64)
@@ -43,14 +43,14 @@ def test_a_saved_trace_names_the_users_functions(tmp_path: Path) -> None:
 
 TRAIN = """
 import torch
-model = torch.nn.Linear(64, 64)
+model = torch.nn.Sequential(*[torch.nn.Linear(64, 64) for _ in range(8)])
 optimizer = torch.optim.SGD(model.parameters())
 def batches():
     for k in range(4):
         rows = [[float(i * j) for i in range(64)] for j in range(600)]
         yield torch.tensor(rows[:8])
 for x in batches():
-    model(x).square().mean().backward()
+    model(x[:]).square().mean().backward()
     optimizer.step()
 """
 
@@ -60,8 +60,9 @@ def test_a_scripts_steps_are_its_optimisers(tmp_path: Path, capfd: pytest.Captur
     (tmp_path / "train.py").write_text(TRAIN, encoding="utf-8")
     assert main([str(tmp_path / "train.py")]) == 0
     said = capfd.readouterr().out
-    assert " 4 steps of " in said and "train.py:10 `model(x).square()" in said
-    assert re.search(r"waiting for data\n.*train.py:7 `rows = \[\[float", said), said
+    for part in (r"LIVE · (?!a CPU).+ · 20\S+ · 4 steps of ", r"line, with its gradients [^`]*train.py:10 `",
+                 r"addmm is called 8 .* \(see .*train.py:10 `", r"waiting for data\n.*train.py:7 `"):  # fmt: skip
+        assert re.search(part, said), said
 
 
 def events(*rows: tuple[str, int, int]) -> list[Event]:
@@ -86,9 +87,24 @@ def test_what_is_told_once_is_recognised_by_its_order() -> None:
 ])  # fmt: skip
 def test_who_asks_for_data_waits_for_them_unless_a_model_computes(inside: tuple[str, int, int], cause: str) -> None:
     asks = f"{LINE}a.py:1 `for x in model_or_data:`"
-    found = python_by_line(events((asks, 0, 100_000), inside))
+    gives = f"{asks}{DATA}", 100_000, 100_001
+    found = python_by_line(events((asks, 0, 100_000), inside, gives))
     assert max(found, key=lambda each: found[each].total()) == cause
-    assert not python_by_line(events((asks, 0, 900)))["waiting for data"]
+    for others in [], [gives, (asks, 200_000, 200_900)]:  # no data, and data that are there at once but for one slice
+        assert not python_by_line(events((asks, 0, 100_000), *others))["waiting for data"]
+
+
+def loops(model: torch.nn.Module) -> None:
+    for p in model.parameters():
+        for k, row in [(1, [p])]:
+            row = next(iter([row, k]))
+
+
+def test_what_gives_numbers_parameters_or_modules_is_no_loader(seen: list[str]) -> None:
+    with LineSpans():
+        loops(torch.nn.Sequential(torch.nn.Linear(2, 2)))
+    data = {each.partition("`")[0] for each in seen if each.endswith(DATA)}
+    assert data == {"for k, row in [(1, [p])]:", "row = next(iter([row, k]))"}
 
 
 @pytest.mark.parametrize(("unit", "steps"), [
@@ -115,17 +131,17 @@ def counted(n: int) -> int:
 @pytest.fixture
 def seen(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     names: list[str] = []
-    monkeypatch.setattr("brrr.tracing.lines.marker", lambda: lambda name: nullcontext(names.append(name.split("`")[1])))
+    monkeypatch.setattr("brrr.tracing.lines.marker", lambda: lambda n: nullcontext(names.append(n.partition("`")[2])))
     return names
 
 
 def test_lines_are_told_as_they_run_and_what_goes_on_and_on_is_not(seen: list[str]) -> None:
     with LineSpans():
         counted(1)
-    assert seen[-4:] == ["for each in range(n):", "total += each", "for each in range(n):", "return total"]
+    assert seen[-4:] == ["for each in range(n):`", "total += each`", "for each in range(n):`", "return total`"]
     with LineSpans():
         counted(3 * MOST)
-    assert seen.count("total += each") < MOST + 9
+    assert seen.count("total += each`") < MOST + 9
 
 
 def test_who_follows_the_lines_already_is_left_alone(seen: list[str]) -> None:

@@ -227,7 +227,7 @@ def hoisted(weight: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
 def test_products_in_a_loop_are_batched_where_none_needs_another(step: Step, independent: bool) -> None:
     found = diagnosed(step)
     (why,) = [each.why for each in (*found.remedies, *found.dropped) if each.name == "batched"]
-    assert ("one needs another" in why) != independent and (independent or "batched" not in gains(found))
+    assert ("each needs an earlier one" in why) != independent and (independent or "batched" not in gains(found))
 
 
 def test_a_small_network_still_takes_a_larger_batch() -> None:
