@@ -37,16 +37,6 @@ PLAIN = (
     Change("atexit.register(str)", "atexit: str is called at the end"),
     Change("numpy.seterr(all='raise')", "numpy.seterr: ", "numpy.geterr()['over'] == 'warn'"),
 )  # fmt: skip
-OF_LIBRARIES = (  # the first one of a library loads it
-    Change("import torch; torch.set_default_dtype(torch.float64)", "torch.get_default_dtype: was torch.float32",
-           "torch.get_default_dtype() == torch.float32"),
-    Change("torch.backends.cudnn.allow_tf32 = False", "torch's precision of float32: ",
-           "torch.backends.cudnn.allow_tf32 and torch.backends.cudnn.conv.fp32_precision == 'tf32'"),
-    Change("from torch.overrides import BaseTorchFunctionMode as M; types.kept = M().__enter__()",
-           "torch's modes: was (0, 0, ", "not torch._C._len_torch_function_stack()"),
-    Change("import matplotlib; matplotlib.rcParams['lines.linewidth'] = 9", "matplotlib.rcParams: lines.linewidth was ",
-           "matplotlib.rcParams['lines.linewidth'] < 9"),
-)  # fmt: skip
 HEAD = """
 import atexit, builtins, colorsys, gc, locale, logging, os, signal, socket, sys, threading, time, types, warnings
 import numpy
@@ -117,7 +107,3 @@ def test_every_kind_of_change_fails_its_test_and_is_gone_for_the_next(tmp_path: 
     assert not found["test_of_a_file.test_first"], "what its fixture changes is there for all of its tests"
     assert "\nenvironment: LEFT was not set" in found["test_of_a_file.test_last"]
     assert "Loading this file changes the process:\nenvironment: LEFT was" in found[".test_loaded"]
-
-
-def test_what_a_library_keeps_is_seen_as_soon_as_it_is_there(tmp_path: Path) -> None:
-    compared(OF_LIBRARIES, errors(tmp_path, test_tiny=written(OF_LIBRARIES)))

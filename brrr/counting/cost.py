@@ -177,7 +177,7 @@ class Cost(Carded):
 
         >>> import torch, brrr
         >>> brrr.cost(torch.nn.Sequential(torch.nn.Linear(8, 4), torch.nn.ReLU()), brrr.array((2, 8))).by_module()
-        module        FLOP      share   bytes
+        module        FLOP      share   eager bytes
         (all)         144 FLOP  100 %   304 B
           Sequential  144 FLOP  100 %   304 B
             0         136 FLOP  94.4 %  240 B

@@ -50,7 +50,7 @@ def step(evidence: Evidence, variant: str, *, short: int = SHORT, long: int = LO
     >>> from brrr_course.sources.recorded import Recorded
     >>> evidence = Evidence(experiment("rnn"), Recorded("h200"))
     >>> print(step(evidence, "persistent", **place()))
-    885 ns (883 to 888 ns, n=18)
+    888 ns (886 to 891 ns, n=128)
 
     A table over the axes that `at` leaves open; NotRecordedError where it leaves none and the step was not measured.
     By the device's own time; in a loop where a call launches more than the queue holds, which no gate can wait for.
@@ -424,7 +424,7 @@ def cudnn(evidence: Evidence, **at: Any) -> Any:
     >>> from brrr_course.sources.recorded import Recorded
     >>> evidence = Evidence(experiment("rnn"), Recorded("h200"))
     >>> print(cudnn(evidence, **place("lstm", "float16", 4)))
-    2.07 µs (2.06 to 2.09 µs, n=7)
+    2.09 µs (2.09 to 2.09 µs, n=91)
     """
     found = dict.fromkeys(CUDNN, Table((), {}))
     for name in CUDNN:

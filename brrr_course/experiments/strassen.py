@@ -654,7 +654,7 @@ def compared(evidence: Evidence, one: str, other: str, *, size: int, other_size:
     >>> from brrr_course.sources.recorded import Recorded
     >>> evidence = Evidence(experiment("strassen"), Recorded("h200"))
     >>> f"{compared(evidence, 'sgemm', 'sgemm-strassen-3', size=8192):x}"
-    '1.4x (1.37x to 1.4x)'
+    '1.37x (1.37x to 1.37x)'
 
     Where their SM clocks are apart, the interval holds the ratio in cycles too: nothing is decided by clocks alone.
     """
