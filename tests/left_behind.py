@@ -271,11 +271,6 @@ def _set_handlers(was: dict[str, Any]) -> None:
             signal.signal(signal.Signals[name], handler)
 
 
-def _umask() -> int:
-    os.umask(was := os.umask(0o077))
-    return was
-
-
 def precisions() -> dict[Any, Any]:
     """In what torch multiplies float32; it refuses to tell the older settings where the newer ones differ from them."""
     c = sys.modules["torch"]._C
@@ -315,15 +310,6 @@ def _leave_modes(was: tuple[int, int, bool, bool]) -> None:
         c._pop_torch_dispatch_stack()
 
 
-def _autocast() -> dict[str, bool]:
-    return {each: sys.modules["torch"].is_autocast_enabled(each) for each in ("cpu", "cuda")}
-
-
-def _set_autocast(was: dict[str, bool]) -> None:
-    for each, on in was.items():
-        sys.modules["torch"].set_autocast_enabled(each, on)
-
-
 def _interpreted() -> bool:
     """Triton's own functions are its interpreter's for good if that was asked for when Triton was loaded."""
     loaded = sys.modules.get("triton.language.standard")
@@ -346,7 +332,6 @@ KINDS = (
     Kind("signal handlers", _handlers, _set_handlers),
     Kind("blocked signals", lambda: signal.pthread_sigmask(signal.SIG_BLOCK, ()),
          lambda was: signal.pthread_sigmask(signal.SIG_SETMASK, was)),
-    Kind("umask", _umask, os.umask),
     Kind("processors", lambda: os.sched_getaffinity(0), lambda was: os.sched_setaffinity(0, was)),
     Kind("locale", lambda: locale.setlocale(locale.LC_ALL), lambda was: locale.setlocale(locale.LC_ALL, was)),
     Kind("garbage collector", lambda: (gc.isenabled(), gc.get_threshold()),
@@ -358,7 +343,6 @@ KINDS = (
     Kind("torch's default device", lambda: sys.modules["torch"].get_default_device(), _set_device, "torch"),
     Kind("torch's modes", _modes, _leave_modes, "torch"),  # behind the device, which is one of them
     Kind("torch's precision of float32", precisions, set_precisions, "torch"),
-    Kind("torch's autocast", _autocast, _set_autocast, "torch"),
     _within("torch.set_printoptions", lambda: vars(sys.modules["torch"]._tensor_str.PRINT_OPTS), "torch"),
     *(Kind(f"numpy.{name}", lambda get=get: getattr(sys.modules["numpy"], get)(),
            lambda was, name=name: getattr(sys.modules["numpy"], name)(**was), "numpy")
