@@ -97,8 +97,8 @@ factory()
 # | LIVE | measured on this computer, now |
 # | PREDICTED | calculated, not measured; drawn dashed |
 #
-# *3 GPUs* at its end means that the points come from three GPUs of that model, some from one and some from another. `2 x` before the name
-# means that each point took two GPUs together.
+# *3 GPUs* at its end means that the points come from three GPUs of that model, some from one and some from another. A number before the name
+# says that each point took so many GPUs together.
 #
 # How precise is a time? In the table, each time is followed by its [[interval]] within that run, from n samples. *Measured again later, times
 # differ by up to ... (CPU)*: that much the line in brackets changed between two days. Two lines differ for certain only if they are further
