@@ -82,14 +82,14 @@ display(
 # %% [markdown] tags=["explore"]
 # ## Explore: who else gains?
 #
-# Move the slider above to `matmul 4096x4096x8192 bfloat16 nn`. It uses each number thousands of times: why does it gain? Which calls
+# Move the slider above to `matmul 4096x4096x8192 bfloat16 nn`. It uses each number thousands of times: does it gain? Which calls
 # move much and gain little?
 #
 # <details><summary>Answers</summary>
 #
-# On the H100 its clock was lower; the drawing mistakes that for the memory. A matmul of size 4909 moves much and gains little. So does a
-# softmax of rows of 6299 numbers, which stays well below the bandwidth.
-# <!-- so memory_swap@h100: swapped()['softmax 16608x6299 bfloat16'] < 1.1; swapped()['matmul 4909x4909x4909 bfloat16
+# It does not. In an earlier recording it seemed to: the clocks differed, so compare them first. A matmul of size 4909 moves much and gains
+# little. So does a softmax of rows of 6299 numbers, which stays well below the bandwidth.
+# <!-- so memory_swap@h100: swapped()['matmul 4096x4096x8192 bfloat16 nn'] < 1.1; swapped()['softmax 16608x6299 bfloat16'] < 1.1; swapped()['matmul 4909x4909x4909 bfloat16
 # nt'] < 1.1 -->
 #
 # </details>

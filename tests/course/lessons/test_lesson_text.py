@@ -47,15 +47,11 @@ def test_the_kernels_of_07_are_of_this_gpu_and_of_one_two_generations_older() ->
     assert new.startswith("nvjet_sm90") and old.startswith("cutlass_75")
 
 
-def test_the_large_matmuls_of_10b_gain_from_the_clock() -> None:
-    """And the drawing mistakes it for the memory's; two norms stay below the bandwidth of either GPU."""
+def test_no_product_of_10b_gains_from_the_memory() -> None:
+    """And two norms stay below the bandwidth of either GPU."""
     told = {each.split(":")[0].removeprefix("At call "): each for each, _ in drawing("memory-swap").everywhere()}
     gains = {call: float(re.findall(r"([\d.]+)x as fast", said)[0]) for call, said in told.items()}
-    large = ["matmul 4096x4096x8192 bfloat16 nn", "matmul 3099x15360x5120 bfloat16 nt"]
-    assert [call for call in CALLS["compute"] if gains[call] > 1.1] == large
-    clocks, others = ([float(each) for each in re.findall(r"\(([\d.]+) GHz", told[call])] for call in large)
-    assert clocks[0] < 0.8 * clocks[1] and others[1] < 0.9 * others[0]
-    assert "takes 54 % of the longer time" in told[large[0]]
+    assert [call for call in CALLS["compute"] if gains[call] > 1.1] == []
     assert cost_of("softmax 16608x6299 bfloat16").bytes > 1e8
     used = {}
     for call in ("rms_norm 50024x4096 bfloat16", "layer_norm 15351x984 float32", "rms_norm 342484x47 float32"):
