@@ -87,9 +87,10 @@ display(
 #
 # <details><summary>Answers</summary>
 #
-# It does not. In an earlier recording it seemed to: the clocks differed, so compare them first. A matmul of size 4909 moves much and gains
-# little. So does a softmax of rows of 6299 numbers, which stays well below the bandwidth.
-# <!-- so memory_swap@h100: swapped()['matmul 4096x4096x8192 bfloat16 nn'] < 1.1; swapped()['softmax 16608x6299 bfloat16'] < 1.1; swapped()['matmul 4909x4909x4909 bfloat16
+# That one gains nothing: arithmetic sets its time. (In an earlier recording it seemed to gain, since the clocks differed.)
+# <!-- so memory_swap@h100: swapped()['matmul 4096x4096x8192 bfloat16 nn'] < 1.1 -->
+# A matmul of size 4909 moves much and gains little. So does a softmax of rows of 6299 numbers, which stays well below the bandwidth.
+# <!-- so memory_swap@h100: swapped()['softmax 16608x6299 bfloat16'] < 1.1; swapped()['matmul 4909x4909x4909 bfloat16
 # nt'] < 1.1 -->
 #
 # </details>
