@@ -132,7 +132,7 @@ KINDS: dict[str, dict[str, Any]] = {"tf32": {"tf32": True}, "bf16": {"dtype": "b
 """In which else PyTorch's ways and `best` are measured, at the points of OTHERWISE."""
 
 OTHERWISE = ((8, 16, 256), (8, 16, 1024))
-WIDE, OF_WIDE = (16, 128), ("module-bf16", "graph-tf32", "graph-bf16", "best-bf16")
+WIDE, OF_WIDE = (16, 128), {"tf32": ("graph",), "bf16": ("module", "graph", "best")}
 """Batches, of every hidden size, at which these few are measured too."""
 OF_KINDS = ("module", "graph", "compile", "reduce-overhead", "max-autotune", "best")
 
@@ -183,7 +183,11 @@ def supports(variant: Variant, point: Point) -> bool:
     if not variant.on_gpu:
         return here in CPU_COMPILED if way == "compile" else _on_cpu(layers, batch, hidden)
     if variant.operation or way == "reduce-overhead":
-        wide = layers == max(LAYERS) and (batch in WIDE or (batch, hidden) in LARGE) and variant.name in OF_WIDE
+        wide = (
+            layers == max(LAYERS)
+            and (batch in WIDE or (batch, hidden) in LARGE)
+            and way in OF_WIDE.get(variant.operation, ())
+        )
         return wide or (here in OTHERWISE and (way != "max-autotune" or here == OTHERWISE[0]))
     if (batch, hidden) in LARGE:
         return way in LARGE_WAYS and layers == max(LAYERS)
