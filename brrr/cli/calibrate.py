@@ -46,22 +46,20 @@ def keep(root: Path, peaks: Peaks) -> Path:
     of another device lie there.
     """
     folder = root / slug_of(peaks)
-    if is_cpu(peaks.kind) and is_of_another(folder, peaks):
+    if is_cpu(peaks.kind) and anothers(folder, peaks):
         folder = root / slug(peaks.device)
-    require_its(folder, peaks)
-    there = find_peaks(folder)
-    if there is not None and there.device != peaks.device:
-        raise RecordingError(
-            f"{folder}: holds the peaks of {there.device}; these are of {peaks.device}. Keep them elsewhere: --out DIR"
-        )
+    if said := anothers(folder, peaks):
+        raise RecordingError(said)
     return write(folder, peaks)
 
 
-def is_of_another(folder: Path, peaks: Peaks) -> bool:
-    """Whether a folder has another device's recordings or peaks."""
+def anothers(folder: Path, peaks: Peaks) -> str:
+    """Whose recordings or peaks a folder has, where they are another device's; else empty."""
     try:
         require_its(folder, peaks)
-    except RecordingError:
-        return True
+    except RecordingError as error:
+        return str(error)
     there = find_peaks(folder)
-    return there is not None and there.device != peaks.device
+    if there is None or there.device == peaks.device:
+        return ""
+    return f"{folder}: holds the peaks of {there.device}; these are of {peaks.device}. Keep them elsewhere: --out DIR"

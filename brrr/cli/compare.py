@@ -74,7 +74,7 @@ def compared(old: Processes, new: Processes, field: str) -> dict[str, Estimate]:
 
 
 def _over(old: list[Estimate], new: list[Estimate], level: float, between: float) -> Estimate:
-    """New over old: of enough processes each against each, else as wide as processes may differ."""
+    """New over old: of enough processes each against each, else the first of each, as wide as processes may differ."""
     if len(old) < FEWEST or len(new) < FEWEST:
         found = ratio(new[0], old[0], level)
         return Estimate(found.median, found.low / between, found.high * between, found.n, 0)

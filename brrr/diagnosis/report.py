@@ -18,7 +18,7 @@ from brrr.diagnosis.evidence import Remedy
 from brrr.diagnosis.interruptions import Interruption
 from brrr.diagnosis.lines import LEAST
 from brrr.roofline.prediction import GRAPH_GAIN, OnRoofline
-from brrr.timing.sampler import BUSY
+from brrr.timing.sampler import BUSY, WHY_BUSY
 
 if TYPE_CHECKING:
     from brrr.drawing.style import Picture
@@ -172,7 +172,7 @@ class Diagnosis(Carded):
                 "\nWhat would help:" * bool(helps), *helps, _dropped(self), _share_of_peak(self),
                 *(f"note: {each}." for each in self.notes)]  # fmt: skip
         badge = f"{_badge(self)} · {self.steps} step{'s' * (self.steps != 1)} of {units.seconds(self.step_s)}"
-        busy = f"{BUSY}: other programs left hardly a core idle." * (BUSY in self.flags)
+        busy = f"{WHY_BUSY}." * (BUSY in self.flags)
         lines = busy, broken, limit * doubted, _helping(self), *(f"{each}." for each in self.interruptions[:SHOWN])
         return Card(_headline(self, shares), lines, shares, badge, more, self.regime)
 

@@ -30,12 +30,11 @@ from brrr.core.measurement import Badge, Cache, Measurement, Value
 from brrr.diagnosis.assess import model_here
 from brrr.diagnosis.timed import Timed, timed
 from brrr.gpu.device import processor_for, this_device
-from brrr.timing.sampler import BUSY
+from brrr.timing.sampler import BUSY, WHY_BUSY
 
 if TYPE_CHECKING:
     from brrr.drawing.style import Picture
 
-SAID = {BUSY: f"{BUSY}: other programs left hardly a core idle"}
 FORMAT = 1
 """Of the file that keeps a sweep: `Sweep.to_json` and a checksum."""
 
@@ -77,7 +76,7 @@ class Sweep(Carded):
             title += f", {regime} from {said(next(alike).sizes)}" * (len(self.axes) == 1)
         cells = [{**{name: str(size) for name, size in row.sizes.items()}, **row.cells()} for row in self.rows]
         heads = [head for head in (cells or [{}])[0] if any(each[head] for each in cells)]
-        flags = dict.fromkeys(SAID.get(flag, flag) for row in self.rows for flag in row.measurement.flags)
+        flags = dict.fromkeys(WHY_BUSY if flag == BUSY else flag for row in self.rows for flag in row.measurement.flags)
         notes = dict.fromkeys([*flags, *(note for row in self.rows for note in row.notes)])
         lines = [[heads, *([each[head] for head in heads] for each in cells)], *notes]
         return Card(f"{title}.", lines if cells else (), caption=str(self.badge))

@@ -57,7 +57,7 @@ def roofline_plot(
     dtypes : iterable of str, optional
         The types of matmuls that get a roof. By default those that the work multiplies in.
     badge : Badge, optional
-        Where the points come from. By default the kind of the work and its device.
+        Where the points come from. By default that of the prediction or the diagnosis; of points of your own none.
 
     Returns
     -------
@@ -87,7 +87,7 @@ def roofline_plot(
     found = [point(name, *each) for name, each in work.items()]
     model = device if isinstance(device, DeviceModel) else model_of(device)
     types = tuple(map(short, dtypes or ()))
-    return _drawn(found, roofs_of(model, types), model.device, badge or Badge("PREDICTED", model.device, "", ""))
+    return _drawn(found, roofs_of(model, types), model.device, badge)
 
 
 def text_of(points: Sequence[RooflinePoint], roofs: Sequence[Roof], device: str) -> str:
@@ -97,7 +97,7 @@ def text_of(points: Sequence[RooflinePoint], roofs: Sequence[Roof], device: str)
     return "\n".join([head, *(each.text(roofs) for each in points)])
 
 
-def _drawn(points: Sequence[RooflinePoint], roofs: Sequence[Roof], device: str, badge: Badge) -> Picture:
+def _drawn(points: Sequence[RooflinePoint], roofs: Sequence[Roof], device: str, badge: Badge | None) -> Picture:
     from brrr.drawing import style as plots
 
     rows = plots.legend_rows([each.name for each in points]) if points else 0
@@ -112,7 +112,8 @@ def _drawn(points: Sequence[RooflinePoint], roofs: Sequence[Roof], device: str, 
     for index, each in enumerate(points):
         _mark(on, each, index)
     plots.legend(on, -left)
-    plots.stamp(figure, badge)
+    if badge is not None:
+        plots.stamp(figure, badge)
     return plots.picture(figure, text_of(points, roofs, device))
 
 

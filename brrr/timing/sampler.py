@@ -30,6 +30,7 @@ POWER_S = 1.0
 
 BUSY = "busy-cpu"
 """The flag of what other programs may have slowed down."""
+WHY_BUSY = f"{BUSY}: other programs left hardly a core idle"
 
 CROWDED = 0.1
 """Where others had a core for more than this share of the time, and each core was idle for less, cores were short."""

@@ -96,7 +96,7 @@ compare(r, "mlp", ways, at=at)
 # **Compiling alone** keeps separate launches, and here each call costs the host more than eager PyTorch's. Generated
 # <!-- so mlp: at(layers=8, batch=16); host('compile') > host('module'); count(host('compile')) == 6 -->
 # kernels can be slower, too: at hidden 128 and 256 those of *compile* take more than five times as long as eager's,
-# those of *max-autotune* nearly twice as long or longer.
+# those of *max-autotune* about twice as long, or longer.
 # <!-- so mlp: at(layers=8, batch=16, hidden=[128, 256]); kernel('compile') > 5 * kernel('module');
 # kernel('max-autotune') > 1.8 * kernel('module') -->
 # A profile says why: compiling moves the bias out of the matmul, and for what is left cuBLAS picks a kernel for larger
