@@ -220,7 +220,7 @@ SIZE = 2048
 
 def launched(evidence: Evidence, dtype: str, size: int = SIZE) -> dict[int, str]:
     """The first kernel of W x, as the profiler named it, by the number of columns."""
-    known = evidence.source.known(evidence.experiment, "nn").items()
+    known = evidence.known("nn").items()
     found = {int(n): m.launched[0] for (n, at, kind), m in known if (at, kind) == (size, dtype) and m.launched}
     if not found:
         raise NotRecordedError(f"no kernel's name was recorded for {dtype} at M = K = {size}")

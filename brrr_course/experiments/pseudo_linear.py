@@ -531,7 +531,7 @@ def clever_multiplication(evidence: Evidence) -> Verdict:
     linear = evidence.twin_curve("linear busy", "width", batch=MANY, direction=FORWARD)
     pseudo = evidence.twin_curve("pseudo triton busy", "width", batch=MANY, direction=FORWARD)
     width = max(set(linear) & set(pseudo))
-    exact = sorted(int(width) for width, *_ in evidence.source.known(evidence.experiment, "linear-integers"))
+    exact = sorted(int(width) for width, *_ in evidence.known("linear-integers"))
     if not exact:
         raise NotRecordedError("the product of whole numbers was not measured, or did not come out exact")
     peak = hardware.peak("fp32")

@@ -276,7 +276,7 @@ def grids(evidence: Evidence, product: str) -> Table:
     >>> min(grids(evidence, "gate-product").listed())
     16
     """
-    known = evidence.source.known(evidence.experiment, product).items()
+    known = evidence.known(product).items()
     found = {key: blocks(m.launched[0]) for key, m in known if m.launched}
     if not found:
         raise NotRecordedError(f"no kernel of {product} was named")

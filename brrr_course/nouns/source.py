@@ -163,6 +163,10 @@ class Evidence:
             self.doubts.update(((variant, key, pair), None) for pair in broken(measured) if name in pair)
         return found and _widened(found)
 
+    def known(self, variant: str) -> Mapping[Key, Measurement]:
+        """All that the source has of a variant."""
+        return self.source.known(self.experiment, variant)
+
     def get(self, line: str, **at: Value) -> Estimate:
         """The time that a line shows at a point; NotRecordedError where it was not measured."""
         drawn = self.experiment.line(line)
@@ -178,7 +182,7 @@ class Evidence:
     def everywhere(self, line: str) -> dict[tuple[Value, ...], Estimate]:
         """A line at every point that was measured: from the point's values, in the order of the axes, to the time."""
         drawn = self.experiment.line(line)
-        known = self.source.known(self.experiment, drawn.variant).items()
+        known = self.known(drawn.variant).items()
         found = {values: self._time(drawn.variant, values, measured, drawn.field) for values, measured in known}
         return {values: estimate for values, estimate in found.items() if estimate is not None}
 
