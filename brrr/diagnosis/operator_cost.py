@@ -17,6 +17,7 @@ from collections.abc import Iterator, Mapping
 from functools import cache, lru_cache
 from typing import Any
 
+from brrr.core.heavy import torch
 from brrr.counting.cost import ITEMSIZE, OperatorCost
 from brrr.tracing.events import Inputs
 
@@ -71,8 +72,6 @@ def kind_of(name: str) -> str:
     >>> kind_of("aten::index_add_"), kind_of("aten::select"), kind_of("aten::linear"), kind_of("mylib::attention")
     ('index', 'view', 'composed', 'unknown')
     """
-    import torch
-
     from brrr.counting.conventions import formulas
 
     library, _, short = name.partition("::")
@@ -93,8 +92,6 @@ def kind_of(name: str) -> str:
 @cache
 def _composed() -> frozenset[str]:
     """The operators that only call others."""
-    import torch
-
     named: list[str] = torch._C._dispatch_get_registrations_for_dispatch_key("CompositeImplicitAutograd")
     return frozenset(each.partition(".")[0] for each in named)
 
@@ -113,8 +110,6 @@ def _generated(name: str, inputs: Inputs) -> OperatorCost | None:
 
 def _overloads(name: str, count: int) -> Iterator[Any]:
     """The operator's forms with so many arguments; those that write into a result given come last."""
-    import torch
-
     library, _, short = name.partition("::")
     if name.startswith(COMPOSITE) or not short.isidentifier():
         return
@@ -142,8 +137,6 @@ def _arguments(schema: Any, inputs: Inputs) -> tuple[list[Any], dict[str, Any]]:
 
 
 def _value(argument: Any, sizes: Any, strides: Any, kind: str, number: Any) -> Any:
-    import torch
-
     if kind in TYPES and (sizes or number == ""):
         return _tensor(sizes, strides, TYPES[kind])
     if kind == "TensorList":
@@ -165,6 +158,4 @@ _CODES: Mapping[str, int] = {
 
 
 def _tensor(sizes: Any, strides: Any, dtype: str) -> Any:
-    import torch
-
     return torch.empty_strided(tuple(sizes), tuple(strides), dtype=getattr(torch, dtype), device="meta")

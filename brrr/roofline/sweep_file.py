@@ -14,13 +14,12 @@ from typing import TYPE_CHECKING, Any
 
 from brrr.core.errors import RecordingError
 from brrr.core.files import MOST_JSON_BYTES
+from brrr.core.heavy import np
 from brrr.core.npz import array, members
 from brrr.counting.cost import ITEMSIZE
 from brrr.roofline.peak import SweptCalls
 
 if TYPE_CHECKING:  # a file of peaks is read without numpy
-    import numpy as np
-
     Array = np.ndarray[Any, np.dtype[Any]]
 
 DTYPES = (*ITEMSIZE, "tf32")
@@ -42,8 +41,6 @@ def packed(sweeps: Mapping[str, SweptCalls]) -> bytes:
 
     Times are whole nanoseconds where every one of a sweep is, so that each comes back to the last digit.
     """
-    import numpy as np
-
     arrays: dict[str, Array] = {}
     for name, sweep in sweeps.items():
         seconds = np.array(sweep.seconds)
@@ -63,8 +60,6 @@ def packed(sweeps: Mapping[str, SweptCalls]) -> bytes:
 
 
 def _narrow(values: Sequence[Any]) -> Array:
-    import numpy as np
-
     ends = min(values, default=0), max(values, default=0)
     return np.array(values, np.result_type(*map(np.min_scalar_type, ends)))
 

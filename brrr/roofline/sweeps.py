@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from brrr.core.heavy import np
 from brrr.core.one_core import one_core
 from brrr.counting.cost import ITEMSIZE, Form, Matmul, OperatorCost
 from brrr.gpu import is_cpu
@@ -58,8 +59,6 @@ class GaussianProcess:
         self, points: Array, shared: Hyperparameters, names: Sequence[str] | None = None,
         own: Hyperparameters | None = None,
     ) -> None:  # fmt: skip
-        import numpy as np
-
         self._parts = [shared] if own is None else [shared, own]
         self._points = [points / np.asarray(each.scales) for each in self._parts]
         names = names or [""] * len(points)
@@ -68,8 +67,6 @@ class GaussianProcess:
 
     def at(self, point: Array, residual: Callable[[int], float], name: str = "") -> float:
         """What to expect at a point, of something of that name; `residual` tells that of each measured point."""
-        import numpy as np
-
         one = [point[None] / np.asarray(each.scales) for each in self._parts]
         with one_core():
             every = self._covariance(one, np.asarray([self._codes.get(name, -1)]), self._points, self._names)[0]
@@ -88,8 +85,6 @@ class GaussianProcess:
 
 
 def _matern(part: Hyperparameters, ones: Array, others: Array) -> Array:
-    import numpy as np
-
     distance: Array = (ones**2).sum(1)[:, None] + (others**2).sum(1)[None, :] - 2 * ones @ others.T
     np.sqrt(3 * np.maximum(distance, 0.0, out=distance), out=distance)  # in place: they are large
     found = np.exp(-distance)
@@ -217,8 +212,6 @@ class Corrections:
     @cached_property
     def products(self) -> Mapping[str, list[int]]:
         """The places of products in their sweep, by group."""
-        import numpy as np
-
         products, added, _ = self._products
         return _places(np.where(added, np.char.add(products.families, ADDED), products.families).tolist())
 
@@ -314,8 +307,6 @@ def product_points(products: Products, family: Family, speeds: Speeds, added: bo
     With a row `added`, also by what the library goes by then: few rows, a small volume, and what the best product would
     lose without splitting its sum.
     """
-    import numpy as np
-
     every = tilings(products, family, speeds)
     best, each = every.seconds.argmin(0), np.arange(len(products.m))
     share, fastest_s = every.blocks[best, each] / speeds.sm_count, every.seconds[best, each]
@@ -339,8 +330,6 @@ def operator_points(calls: Sequence[OperatorCost], sm_count: int) -> Array:
     `channels` are the elements of a result that each line of a convolution is summed to, and twice the keys that a
     query meets.
     """
-    import numpy as np
-
     told = [
         ((each.flop or 0.0) if each.kind in BY_FLOP else 0.0, each.read_bytes, each.written_bytes, each.form.length,
          each.form.lines, each.form.over, each.form.window, ITEMSIZE.get(each.dtype, 4)) for each in calls
@@ -365,8 +354,6 @@ def _waves(lines: Array, tokens: Array, sm_count: int) -> Sequence[Array]:
 
     `tokens` of a head are the keys that each query meets, as its FLOP tell; a gradient has 2.5 times as many FLOP.
     """
-    import numpy as np
-
     lines, tokens = np.maximum(1, lines), np.maximum(1, tokens.round())
     features: list[Array] = []
     for tile in TILES:
@@ -378,8 +365,6 @@ def _waves(lines: Array, tokens: Array, sm_count: int) -> Sequence[Array]:
 
 def swept_products(sweep: SweptCalls | None) -> tuple[Products, Array, Array]:
     """The products of a sweep ("tf32" is a `dtype`, too), whether a row is added to each, and their seconds."""
-    import numpy as np
-
     columns = sweep.columns if sweep else {}
     m, n, k, batch = (np.array(columns.get(size, ()), np.int64) for size in ("m", "n", "k", "batch"))
     left, right = (np.array([str(each)[side] == "t" for each in columns.get("layout", ())], bool) for side in (0, 1))

@@ -24,6 +24,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from brrr.core.heavy import torch
 from brrr.core.measurement import median
 from brrr.counting.cost import ITEMSIZE, Matmul
 from brrr.gpu import CUDA
@@ -246,16 +247,12 @@ def host_slowness() -> float:
 
     1 where there is no GPU to issue it to, and while a CUDA Graph is captured, of which the host issues nothing later.
     """
-    import torch
-
     capturing = not torch.cuda.is_available() or torch.cuda.is_current_stream_capturing()
     return 1.0 if capturing else _slowness()
 
 
 @lru_cache(maxsize=1)
 def _slowness() -> float:
-    import torch
-
     x = torch.ones(8, 8, device=CUDA)
     times = HostTimes(lambda: torch.mm(x, x), torch.cuda.synchronize)
     times.one()  # it loads the library

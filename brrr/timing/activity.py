@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from brrr.core.errors import UnavailableError
+from brrr.core.heavy import torch
 from brrr.gpu import CUDA, ROCM, is_cuda, synchronize
 
 MARKER = "brrr_marker"
@@ -83,7 +84,6 @@ def sees(kind: str) -> bool:
 
 
 def _session(run: Callable[[], Any], launches: bool, kind: str) -> tuple[list[Activity], list[str]]:
-    import torch
     from torch.profiler import ProfilerActivity, profile
 
     synchronize()

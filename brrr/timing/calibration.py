@@ -14,6 +14,7 @@ from functools import lru_cache
 from typing import Any
 
 from brrr.core.errors import BrrrError
+from brrr.core.heavy import torch
 from brrr.core.measurement import Cache, median
 from brrr.gpu import CUDA
 from brrr.gpu.nvrtc import PTR, U32, probe_kernel
@@ -51,8 +52,6 @@ def pairs_s(call: Callable[[], Any], repeats: int, timeout_s: float, before: Cal
 
     `before` is issued ahead of each pair (the eviction of the cache) and stays outside it.
     """
-    import torch
-
     events = [[torch.cuda.Event(enable_timing=True) for _ in range(2)] for _ in range(repeats)]
 
     def issue() -> None:
@@ -116,8 +115,6 @@ def _settled_yardstick(device_index: int) -> Callable[[], None]:
 
 def _yardstick() -> Callable[[], None]:
     """The yardstick: a kernel that moves 256 KiB, about as long as torch's smallest operators."""
-    import torch
-
     data, out = torch.zeros(WORDS * 4, device=CUDA), torch.zeros(WORDS * 4, device=CUDA)
     kernel = probe_kernel(YARDSTICK)
     return lambda: kernel((128, 1, 1), (128, 1, 1), (data.data_ptr(), PTR), (out.data_ptr(), PTR), (WORDS, U32))

@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
+from brrr.core.heavy import torch
 from brrr.core.measurement import Estimate, Field, median
 from brrr.gpu import probe
 from brrr.timing import activity
@@ -36,8 +37,6 @@ class DeviceTimes:
     """Samples of `span_s`, and the kernels' own times, of one call on torch's current GPU and stream."""
 
     def __init__(self, plan: Plan, host_s: float) -> None:
-        import torch
-
         self._index = index = torch.cuda.current_device()
         self.plan, self._host_s, self._gate = plan, host_s, gate_of(index)
         self._evict = eviction_of(index) if plan.cache == "cold" else None
@@ -171,8 +170,6 @@ def finish_on_device(
     times: DeviceTimes, call_s: float, fields: dict[Field, Estimate | None], notes: list[str], flags: list[str]
 ) -> dict[str, Any]:
     """Fill in `span_s`, `kernel_s` and `busy_s`; returns what else a `Measurement` holds of the device's work."""
-    import torch
-
     index = torch.cuda.current_device()
     clock = sm_clock_hz()
     if times.plan.profiler:

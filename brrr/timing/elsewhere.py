@@ -10,6 +10,7 @@ from types import FunctionType, MethodType, ModuleType
 from typing import Any
 
 from brrr.core.errors import ArgumentError
+from brrr.core.heavy import torch
 from brrr.gpu import is_gpu, kind_of, tensors_on
 
 MOST = 4096
@@ -34,7 +35,6 @@ def refuse_elsewhere(call: str, place: object, *held: Any) -> None:
 
 def tensors_in(held: tuple[Any, ...]) -> Iterator[Any]:
     """The tensors in some objects, in what functions name and close over, and in modules; descriptions lie nowhere."""
-    import torch
     from torch._subclasses import FakeTensor
 
     waiting, seen = deque(held), dict[int, Any]()

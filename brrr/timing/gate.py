@@ -9,6 +9,7 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
+from brrr.core.heavy import torch
 from brrr.gpu import CUDA
 from brrr.gpu.nvrtc import I64, PTR, U32, U64, probe_kernel
 
@@ -23,8 +24,6 @@ class Gate:
     """
 
     def __init__(self) -> None:
-        import torch
-
         self._words = torch.zeros(2, dtype=torch.int32, pin_memory=True)
         self._view = self._words.numpy()
         self._ticket = 0
@@ -47,8 +46,6 @@ class Gate:
 
     def run(self, issue: Callable[[], Any], timeout_s: float) -> bool:
         """Close, issue, open and wait; whether the gate held until all was issued."""
-        import torch
-
         stream = torch.cuda.current_stream()
         self.close(timeout_s)
         try:
@@ -69,8 +66,6 @@ class Eviction:
     """Empties the L2 cache of the function's data: write twice its size, then read twice its size of clean memory."""
 
     def __init__(self, l2_bytes: int) -> None:
-        import torch
-
         self.words = max(1, 2 * l2_bytes // 16)
         self._dirty = torch.zeros(self.words * 4, dtype=torch.int32, device=CUDA)
         self._clean = torch.zeros(self.words * 4, dtype=torch.int32, device=CUDA)
@@ -88,8 +83,6 @@ class Eviction:
 @lru_cache(maxsize=8)
 def eviction_of(device_index: int) -> Eviction:
     """The eviction for a device, its buffers made once."""
-    import torch
-
     return Eviction(torch.cuda.get_device_properties(device_index).L2_cache_size)
 
 
@@ -105,8 +98,6 @@ def marker_kernel() -> None:
 
 def sm_clock_hz(duration_s: float = 50e-6) -> float:
     """The SM clock as a kernel sees it just now: cycles over elapsed time, within a tick in `duration_s`."""
-    import torch
-
     out = torch.zeros(3, dtype=torch.int64, device=CUDA)
     spin(duration_s, out)
     start, end, cycles = out.tolist()

@@ -16,6 +16,7 @@ from typing import Any
 
 from brrr.core import units
 from brrr.core.errors import ArgumentError, NotRecordedError
+from brrr.core.heavy import torch
 from brrr.core.measurement import Badge, DeviceKind
 from brrr.core.recordings import own_root, search_path
 from brrr.gpu import is_cpu, is_gpu, tensors_on
@@ -110,7 +111,6 @@ def compiled_now(name: str, kind: DeviceKind) -> GeneratedCode:
     """Compile, and keep what the compiler writes; the result is checked against the operators one by one."""
     from unittest import mock
 
-    import torch
     from torch._inductor import config
     from torch._inductor.graph import GraphLowering
 
@@ -132,8 +132,6 @@ def compiled_now(name: str, kind: DeviceKind) -> GeneratedCode:
 
 
 def _work(name: str, kind: DeviceKind) -> tuple[Callable[..., Any], tuple[Any, ...]]:
-    import torch
-
     from brrr_course.experiments.cos_cos import cos_cos
     from brrr_course.experiments.fusion import SCALE, WORKS
 
@@ -236,8 +234,6 @@ def against_copy(kernel: Elementwise) -> Comparison:
     """
     if static():
         return Comparison("Measured where you run this cell: it is not part of the recording.")
-
-    import torch
 
     from brrr.timing import measure_together
 
