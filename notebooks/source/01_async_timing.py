@@ -230,7 +230,7 @@ claims("01")
 # %% [markdown] tags=["remember"]
 # ## Remember
 #
-# > **Rule.** If a clock says about 10 µs for every matmul on an H200, it has timed the launch.
+# > **Rule.** If a clock says the same, here about 10 µs, for small and large matmuls on an H200, it has timed the launch.
 # <!-- so matmul: mean(host('gpu')) is 9.5e-6 to 10.5e-6; host('gpu') < 19e-6 -->
 #
 # - A call returns when its work is queued, so a clock without `synchronize()` times the host.

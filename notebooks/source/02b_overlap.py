@@ -203,7 +203,7 @@ claims("02b")
 # %% [markdown] tags=["remember"]
 # ## Remember
 #
-# > **Rule.** Where upload, compute and download take equally long, three streams with pinned chunks gain a factor of 2.7, pageable ones nothing.
+# > **Rule.** On an H200, where upload, compute and download of 67 million numbers take equally long, three streams gain 2.7x with pinned chunks.
 # <!-- so overlap: at(sines=40); gain = period('serial') / period('pipeline'); gain[67108864] is 2.65 to 2.75;
 # gain[268435456] is 2.65 to 2.75; period('serial-pageable', elements=67108864) < period('pipeline-pageable',
 # elements=67108864) -->

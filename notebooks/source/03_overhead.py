@@ -216,7 +216,7 @@ claims("03")
 # %% [markdown] tags=["remember"]
 # ## Remember
 #
-# > **Rule.** A flat time and an idle GPU mean the host: on an H200 the small products above take about 6 µs a kernel.
+# > **Rule.** A flat time and an idle GPU mean the host: on this H200's host the small products above take about 6 µs a kernel.
 # <!-- so run_ahead: period('eager', elements=most(1048576)) / 20 is 5.8e-6 to 6.3e-6 -->
 #
 # - A launch costs the host about as much for 2²⁴ elements as for 2¹⁰.

@@ -189,7 +189,7 @@ claims("07")
 # %% [markdown] tags=["remember"]
 # ## Remember
 #
-# > **Rule.** Fill whole tiles: in float32, 129 columns take about half again as long as 128.
+# > **Rule.** Fill whole tiles: in float32 at size 2048, 129 columns take about half again as long as 128.
 # <!-- so gemm: at(size=2048, dtype='float32'); span('nn', columns=129) / span('nn', columns=128) is 1.4 to 1.6 -->
 #
 # - A mini-batch shares the weights: 32 samples cost far less than 32 single ones.

@@ -185,7 +185,7 @@ claims("07c")
 # %% [markdown] tags=["remember"]
 # ## Remember
 #
-# > **Rule.** In 16-bit types, make the contiguous dimension a multiple of 8: 1025 columns take over 7 times as long as 1024.
+# > **Rule.** In 16-bit types, make the contiguous dimension a multiple of 8: at size 2048, 1025 columns take over 7 times as long as 1024.
 # <!-- so gemm: at(size=2048, dtype=['bfloat16', 'float16']); span('nn', columns=1025) > 7 * span('nn', columns=1024) -->
 #
 # - Fast kernels for tensor cores load 16 bytes at once: pad, or store the matrix the other way.

@@ -210,7 +210,7 @@ claims("08")
 # %% [markdown] tags=["remember"]
 # ## Remember
 #
-# > **Rule.** In float16, pad cuDNN's LSTM batches to a multiple of 8: at hidden size 1024, other small ones take over three times as long.
+# > **Rule.** In float16, pad cuDNN's LSTM batches to a multiple of 8, better of 16: at hidden size 1024, other small ones take over three times as long.
 # <!-- so rnn_ladder: at(layers=1, cell='lstm', dtype='float16', hidden=1024, steps=64); gain = span('cudnn') /
 # span('cudnn-padded'); gain > 3; count(gain) == 15 -->
 #

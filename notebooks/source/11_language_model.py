@@ -198,9 +198,9 @@ claims("11")
 # %% [markdown] tags=["remember"]
 # ## Remember
 #
-# > **Rule.** In a CUDA Graph on an H200, read no prompt in pieces below 128 tokens: a 1B model takes at most a fifth longer for 128 than for one.
-# <!-- so prefill: period('graph', tokens=most(128)) / period('graph', tokens=1) <= 1.2; 16 * period('graph', tokens=128) > 3 * period('graph',
-# tokens=2048) -->
+# > **Rule.** In a CUDA Graph on an H200, read a 1B model's prompt in pieces of 1024 tokens or more: in pieces of 128, 2048 take four times as long.
+# <!-- so prefill: 16 * period('graph', tokens=128) / period('graph', tokens=2048) is 3.8 to 4.4; 2 * period('graph', tokens=1024) < 1.25 *
+# period('graph', tokens=2048); 4 * period('graph', tokens=512) > 1.4 * period('graph', tokens=2048) -->
 #
 # - One model has every regime: decode for one reader is overhead-bound in eager mode and mostly under-filled in a graph, with many
 #   readers memory-bound; a long prefill is compute-bound.

@@ -218,6 +218,7 @@ TOLD: dict[tuple[Path, str], list[Told]] = {
     **{(H100, name): [
         ("after 100 s, on the device", column, name, DEVICE, errors),
         ("in a loop, with the host's speed", column, name, HOST, errors), ("the bound", column, name, BOUND, share),
+        ("in a loop, as printed", column, name, LOOP, errors),
         ("from the datasheet alone, on the device", column, name, "on the device, by its datasheet", errors),
     ] for column, name in enumerate(OF_CALLS[1:], 3)},
     (H200, "whole"): [
