@@ -74,18 +74,18 @@ def cost(variant: Variant, point: Point) -> Cost:
 
 
 LABELS = {
-    "workers": "loaded by workers", "main": "loaded by the main process", "step": "the step alone",
+    "fed": "loaded by workers", "main": "loaded by the main process", "step": "the step alone",
     "load": "loading alone, by workers", "alone": "loading alone, main process",
     "arithmetic": "what the arithmetic says", "pageable": "by workers, pageable",
     "first": "first batch, new workers", "again": "first batch, persistent",
 }  # fmt: skip
-SHOWN, ON_GPU_ALONE = ("workers", "main", "step", "arithmetic"), ("pageable",)
+SHOWN, ON_GPU_ALONE = ("fed", "main", "step", "arithmetic"), ("pageable",)
 
 
 def own_variants() -> Iterator[Variant]:
     """All from one measurement at a point: the first variant's preparation is its seconds."""
     for name, label in LABELS.items():
-        told: dict[str, Any] = {"timer": "own", "shown": name in SHOWN, "prepare_s": 2.0 * (name == "workers")}
+        told: dict[str, Any] = {"timer": "own", "shown": name in SHOWN, "prepare_s": 2.0 * (name == "fed")}
         told["field"] = "latency_s" if name in ("first", "again") else "period_s"
         yield Variant(name, label, **told)
         if name not in ON_GPU_ALONE:
@@ -323,7 +323,7 @@ def found(sample: str, batch: int, workers: int, processor: str) -> tuple[dict[s
     step_s, alone_s = (median(told[name]) for name in ("step", "alone"))
     threads = torch.get_num_threads() if is_cpu(processor) else 1
     arithmetic = [expected_s(step_s, alone_s, workers, cpu_count(), threads)]
-    return {**told, **fed, "workers": fed["fed"], "pageable": pageable["fed"], "arithmetic": arithmetic}, error + other
+    return {**told, **fed, "pageable": pageable["fed"], "arithmetic": arithmetic}, error + other
 
 
 def room(nbytes: int) -> None:

@@ -83,13 +83,13 @@ compare(g, "loader", {"step": "main"}, of="speed-up", at=at)
 w = guess("With 8 workers, the loop is ... times as fast as with the main process alone", unit="x")
 
 # %% tags=["run"]
-fed = ["workers", "arithmetic", "main", "step"]
+ways = ["fed", "arithmetic", "main", "step"]
 asks = "How many workers does the step need?"
 moved = ["workers", "sample", "batch"]
-explore("loader", at=at, lines=fed, sliders=moved, versus={"workers": "main"}, unlock=w, title=asks)
+explore("loader", at=at, lines=ways, sliders=moved, versus={"fed": "main"}, unlock=w, title=asks)
 
 # %% tags=["compare"]
-compare(w, "loader", {"workers": "main"}, of="speed-up", at=at)
+compare(w, "loader", {"fed": "main"}, of="speed-up", at=at)
 
 # %% [markdown] tags=["explain"]
 # What ends the gain:
