@@ -70,7 +70,7 @@ def forever(epoch: Callable[[], Iterator[Any]]) -> Iterator[Any]:
         yield from epoch()
 
 
-Epoch = Callable[[], Iterator[torch.Tensor]]
+Epoch = Callable[[], Iterator[Any]]
 
 
 def one_by_one(table: torch.Tensor, batch: int) -> Epoch:

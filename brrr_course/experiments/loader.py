@@ -3,6 +3,7 @@
 A residual network of 18 layers is trained on pictures that the course makes and keeps in memory as they are, or as JPEG
 or PNG; a small language model reads rows of tokens. A sample crosses to the device as bytes (or tokens) and is made
 numbers there. The step's time is that of one batch which is there already; the loading's that of a loop with no step.
+A step on a CPU computes on one core, so that others are left for workers.
 """
 
 from __future__ import annotations
@@ -56,15 +57,15 @@ SMALL = Sizes(256, 32, 8, Shape(1024, 128, 2, 4, 2, 256, "float32"), 32)
 """On a GPU in bfloat16, and on a CPU in float32."""
 
 
-def expected_s(step_s: float, load_s: float, workers: int, cores: int, threads: int = 1) -> float:
+def expected_s(step_s: float, load_s: float, workers: int, cores: int) -> float:
     """Seconds of an iteration: the longest of the step, a batch's loading over the workers, and what the cores must do.
+
+    These load, and one of them launches the step, or computes it.
 
     >>> [expected_s(0.01, 0.12, workers, cores=8) for workers in (1, 4, 16)]
     [0.12, 0.03, 0.01625]
-
-    `threads` are the cores that the step itself needs: one that launches for a GPU, or on a CPU those that compute.
     """
-    return max(step_s, load_s / workers, (load_s + threads * step_s) / cores)
+    return max(step_s, load_s / workers, (load_s + step_s) / cores)
 
 
 def cost(variant: Variant, point: Point) -> Cost:
@@ -315,15 +316,26 @@ def found(sample: str, batch: int, workers: int, processor: str) -> tuple[dict[s
     """The seconds of all variants and the worst error; what went wrong is kept, or each variant would wait for it."""
     try:
         room(2 * workers * batch * (LARGE if is_gpu(processor) else SMALL).nbytes(sample))
-        feed, told = unfed(sample, batch, processor)
-        fed, error = feed.looped(workers)
-        pageable, other = feed.looped(workers, False) if is_cuda(processor) else (fed, error)
+        with one_thread(processor):
+            feed, told = unfed(sample, batch, processor)
+            fed, error = feed.looped(workers)
+            pageable, other = feed.looped(workers, False) if is_cuda(processor) else (fed, error)
     except (OSError, RuntimeError) as failed:
         return UnavailableError(f"loader: {workers} workers gave no batches of {batch}: {failed}")
     step_s, alone_s = (median(told[name]) for name in ("step", "alone"))
-    threads = torch.get_num_threads() if is_cpu(processor) else 1
-    arithmetic = [expected_s(step_s, alone_s, workers, cpu_count(), threads)]
+    arithmetic = [expected_s(step_s, alone_s, workers, cpu_count())]
     return {**told, **fed, "pageable": pageable["fed"], "arithmetic": arithmetic}, error + other
+
+
+@contextmanager
+def one_thread(processor: str) -> Iterator[None]:
+    """A CPU's step computes on one core; beside a GPU the main process has its threads, as usual."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1 if is_cpu(processor) else before)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 def room(nbytes: int) -> None:

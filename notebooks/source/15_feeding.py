@@ -95,7 +95,7 @@ compare(w, "loader", {"fed": "main"}, of="speed-up", at=at)
 # What ends the gain:
 #
 # - **The step.** Once the workers' rate is the step's, the GPU is busy.
-# - **The cores.** Beyond them workers take turns. On a CPU the step needs the same cores.
+# - **The cores.** Beyond them workers take turns. A step on a CPU takes one, too.
 # - **The way.** A worker's batch travels through shared memory. For a cheap sample that may cost more than loading it: try *row*.
 #
 # An epoch's first batch waits for processes to start; `persistent_workers=True` keeps them. Prefetching evens out unequal samples, but
