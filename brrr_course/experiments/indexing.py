@@ -32,7 +32,7 @@ EXPERIMENT = Experiment(
     axes=(Axis("batch", BATCHES, label="batch", quick=(16, 256)),),
     variants=(
         Variant("one-by-one", "DataLoader, row by row", "cpu"),
-        Variant("lists", "DataLoader, a list at a time", "cpu"),
+        Variant("lists", "DataLoader, by lists", "cpu"),
         Variant("indexed", "one index for the batch", "cpu"),
     ),
     package=__name__, predicts=unpredicted,

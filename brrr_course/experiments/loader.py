@@ -198,7 +198,7 @@ def training(sizes: Sizes, processor: str, dtype: torch.dtype) -> Step:
 
     def step(pictures: torch.Tensor, numbers: torch.Tensor) -> torch.Tensor:
         x = pictures.to(dtype, memory_format=torch.channels_last).div_(255)
-        loss = f.cross_entropy(network(x).float(), numbers % CLASSES)
+        loss = f.cross_entropy(network(x).float(), numbers.clamp(max=CLASSES - 1))
         optimiser.zero_grad()
         loss.backward()
         optimiser.step()
@@ -321,7 +321,7 @@ def found(sample: str, batch: int, workers: int, processor: str) -> tuple[dict[s
             fed, error = feed.looped(workers)
             pageable, other = feed.looped(workers, False) if is_cuda(processor) else (fed, error)
     except (OSError, RuntimeError) as failed:
-        return UnavailableError(f"loader: {workers} workers gave no batches of {batch}: {failed}")
+        return UnavailableError(f"loader: a step on {batch} was not fed by {workers} workers: {failed}")
     step_s, alone_s = (median(told[name]) for name in ("step", "alone"))
     arithmetic = [expected_s(step_s, alone_s, workers, cpu_count())]
     return {**told, **fed, "pageable": pageable["fed"], "arithmetic": arithmetic}, error + other

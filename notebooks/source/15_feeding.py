@@ -36,8 +36,8 @@ g = guess("With its batch already on the GPU, a step is ... times as fast as one
 # %% tags=["run"]
 at = {"sample": "JPEG", "batch": 128, "workers": 8}
 asks = "How long does an iteration take that loads its own batch?"
-moved = ["batch", "sample"]
-explore("loader", at=at, lines=["main", "step", "alone"], sliders=moved, versus={"step": "main"}, unlock=g, title=asks)
+ways, moved = ["main", "step", "alone"], ["sample", "batch"]
+explore("loader", at=at, lines=ways, show="ladder", sliders=moved, versus={"step": "main"}, unlock=g, title=asks)
 
 # %% tags=["compare"]
 compare(g, "loader", {"step": "main"}, of="speed-up", at=at)
@@ -80,16 +80,16 @@ compare(g, "loader", {"step": "main"}, of="speed-up", at=at)
 # *Loading* is one process's time for a batch. The figure's *arithmetic* also counts the core that launches.
 
 # %% tags=["guess"]
-w = guess("With 8 workers, the loop is ... times as fast as with the main process alone", unit="x")
+w = guess("Fed by 8 workers, an iteration takes ... times as long as the step alone", unit="x")
 
 # %% tags=["run"]
-ways = ["fed", "arithmetic", "main", "step"]
+ways = ["fed", "arithmetic", "step"]
 asks = "How many workers does the step need?"
 moved = ["workers", "sample", "batch"]
-explore("loader", at=at, lines=ways, sliders=moved, versus={"fed": "main"}, unlock=w, title=asks)
+explore("loader", at=at, lines=ways, sliders=moved, versus={"fed": "step"}, unlock=w, title=asks)
 
 # %% tags=["compare"]
-compare(w, "loader", {"fed": "main"}, of="speed-up", at=at)
+compare(w, "loader", {"step": "fed"}, of="speed-up", at=at)
 
 # %% [markdown] tags=["explain"]
 # What ends the gain:

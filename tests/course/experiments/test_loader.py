@@ -61,4 +61,4 @@ def test_a_worker_that_gives_nothing_is_told_and_ended(monkeypatch: pytest.Monke
     monkeypatch.setattr(Samples, "__getitem__", lambda *_: time.sleep(60))
     monkeypatch.setattr(loader, "unfed", lambda *_: (tiny(None), {}))
     told = loader.found(ROW, 2, 1, "cpu")
-    assert isinstance(told, UnavailableError) and "gave no batches" in str(told) and active_children() == []
+    assert isinstance(told, UnavailableError) and "was not fed by 1" in str(told) and active_children() == []
