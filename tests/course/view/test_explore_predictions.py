@@ -28,7 +28,7 @@ from brrr_course.view.quantities import ratio
 from brrr_course.view.words import as_bundle, table_of
 
 UNPREDICTED = ("rnn_ladder", "rnn", "collective", "data_parallel", "tensor_parallel", "loader", "indexing")
-"""Nothing predicts blocks, devices and processes that wait for each other, nor a loader's Python; they say so at every point."""
+"""Nothing predicts blocks and devices that wait for each other, nor a loader's Python; they say so at every point."""
 HOOKED = tuple(name for name in NAMES if experiment_named(name).predicts and name not in UNPREDICTED)
 N = 2**20
 
