@@ -90,7 +90,7 @@ class Ranks:
                 self._pipes.append(ours)
                 told = theirs, Rank(number, count, processor), os.getpid()
                 self._processes.append(context.Process(target=_serve, args=told, daemon=True))
-                with _bare_main():
+                with bare_main():
                     self._processes[-1].start()
                 theirs.close()  # that end is the process's alone: it closes when that dies
         except BaseException as error:
@@ -146,7 +146,7 @@ class Ranks:
 
 
 @contextmanager
-def _bare_main() -> Iterator[None]:
+def bare_main() -> Iterator[None]:
     """A process that is spawned runs the caller's script once more, and ranks need nothing of it."""
     kept, sys.modules["__main__"] = sys.modules["__main__"], ModuleType("__main__")
     try:

@@ -14,10 +14,10 @@ from brrr.gpu import CUDA
 from brrr.gpu.device import others
 from brrr_course.nouns.places import COURSE, share
 
-ROAD = ("00", "01", "02", "03", "04", "05", "07", "10", "12", "11")
+ROAD = ("00", "01", "02", "03", "04", "05", "07", "10", "15", "12", "11")
 """The main road, by the lessons' numbers. Every other lesson is a side road, and says from which one it `leaves`."""
 
-ELSEWHERE = ("00", "01", "02", "03", "04", "05", "07", "10", "11")
+ELSEWHERE = ("00", "01", "02", "03", "04", "05", "07", "10", "15", "11")
 """Those that an accelerator without CUDA runs live, too: by torch's own operators and the host's clock."""
 
 State = Literal["live", "partly live", "replayed", "problem"]

@@ -202,6 +202,7 @@ claims("00", source="recorded:h200")
 # 05 fusion                   05b generated code, 06 and 06b small layers
 # 07 matmul shapes            07c layouts, 08 and 08b recurrent networks, 09 and 09b Strassen
 # 10 your own model           10b memory, 13 and 13b fewer bits, 14 two GPUs
+# 15 feeding the GPU
 # 12 torch.compile
 # 11 a language model         11b attention
 # ```

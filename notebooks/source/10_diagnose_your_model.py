@@ -245,7 +245,7 @@ claims("10")
 # %% [markdown] tags=["next"]
 # ## Next
 #
-# [12 · What does torch.compile remove, and how does it come back?](12_compile.ipynb) Side roads: [10b · What does a
+# [15 · Why is my GPU idle although the model is fast?](15_feeding.ipynb) Side roads: [10b · What does a
 # faster memory buy?](10b_memory_swap.ipynb), [13 · When do weights in fewer bits help?](13_fewer_bits.ipynb),
 # [14 · When are two GPUs faster than one?](14_two_gpus.ipynb)
 #

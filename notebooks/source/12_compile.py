@@ -250,4 +250,4 @@ claims("12")
 #
 # [11 · Why does one token take so long?](11_language_model.ipynb) compiles a language model.
 #
-# Back: [10 · What holds *your* model back?](10_diagnose_your_model.ipynb)
+# Back: [15 · Why is my GPU idle although the model is fast?](15_feeding.ipynb)

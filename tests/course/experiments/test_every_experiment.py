@@ -85,8 +85,8 @@ def what_is_there_stays() -> None:
     gc.freeze()
 
 
-NONE_HERE = {"timers", "overlap", "vocabulary", "block", "utilisation", "occupancy", "recompiles", "collective",
-             "data_parallel", "tensor_parallel", "schedule", "tiling"}  # fmt: skip
+NONE_HERE = {"timers", "overlap", "vocabulary", "block", "utilisation", "occupancy", "recompiles", "loader",
+             "collective", "data_parallel", "tensor_parallel", "schedule", "tiling"}  # fmt: skip
 """Experiments none of whose variants runs on a CPU alone, without a queue or a timer of its own, in a short time."""
 MOST_FLOP = 2e8
 """What takes longer on a CPU is not run."""
@@ -211,8 +211,9 @@ OTHERWISE = {
 and what crosses no link on a CPU."""
 PASSED_OVER = {"repeat", "cos_cos", "sines", "fusion", "remat"}
 """Their costs also tell what the operators one by one move."""
-UNTRACED = {"strassen", "unary", "strides", "norms"}
-"""One looks at values; the others count what an operator is for, whatever its steps, and useful bytes alone."""
+UNTRACED = {"strassen", "unary", "strides", "norms", "indexing"}
+"""One looks at values, the last keeps its place in an epoch; the others count what an operator is for, whatever its
+steps, and useful bytes alone."""
 
 
 def as_traced(name: str, variant: Variant, workload: Workload, run: PredictedRun | None) -> None:

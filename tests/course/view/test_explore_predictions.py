@@ -27,8 +27,8 @@ from brrr_course.view.predictions import Predictions, time_of
 from brrr_course.view.quantities import ratio
 from brrr_course.view.words import as_bundle, table_of
 
-UNPREDICTED = ("rnn_ladder", "rnn", "collective", "data_parallel", "tensor_parallel")
-"""Nothing predicts blocks and devices that wait for each other; they say so at every point."""
+UNPREDICTED = ("rnn_ladder", "rnn", "collective", "data_parallel", "tensor_parallel", "loader", "indexing")
+"""Nothing predicts blocks and devices that wait for each other, nor a loader's Python; they say so at every point."""
 HOOKED = tuple(name for name in NAMES if experiment_named(name).predicts and name not in UNPREDICTED)
 N = 2**20
 
