@@ -86,7 +86,7 @@ def what_is_there_stays() -> None:
 
 
 NONE_HERE = {"timers", "overlap", "vocabulary", "block", "utilisation", "occupancy", "recompiles", "collective",
-             "data_parallel", "tensor_parallel", "schedule", "tiling"}  # fmt: skip
+             "data_parallel", "tensor_parallel", "schedule", "tiling", "cheats", "clocks"}  # fmt: skip
 """Experiments none of whose variants runs on a CPU alone, without a queue or a timer of its own, in a short time."""
 MOST_FLOP = 2e8
 """What takes longer on a CPU is not run."""
