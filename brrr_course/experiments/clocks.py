@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from brrr.core.measurement import Estimate, Measurement, Point, Processor
 from brrr.counting.cost import Cost, matmul_cost
-from brrr.gpu import is_gpu, synchronize
+from brrr.gpu import is_gpu
 from brrr.gpu.probe import power_w, sm_clock_hz, throttle_reasons
 from brrr_course.experiments.checked import must_fit, one_thread
 from brrr_course.experiments.lazily import torch
@@ -24,7 +24,7 @@ from brrr_course.nouns.source import quick
 
 SECONDS = (0.1, 0.25, 0.5, 1, 2, 5, 10, 20)
 LONGEST_ON_CPU, QUICK = 5, (0.25, 1)
-SIZE = {"cuda": 8192, "cpu": 512}
+SIZE = {"cuda": 8192, "cpu": 256}
 
 
 def cost(variant: Variant, point: Point) -> Cost:
@@ -105,39 +105,26 @@ def seen(moments: list[Moment], at_s: float, device: Any) -> Measurement:
 @one_thread()
 def series(device: Processor, pauses: float, until_s: float) -> list[Moment]:
     """Batches of products for so many seconds; between two of them a pause of so many batches' time, or none at all."""
-    (a, b), found = operands(device), list[Moment]()
-    torch.mm(a, b)
-    wait = synchronize if is_gpu(device) else lambda: None
-    wait()
-    time.sleep(REST_S * is_gpu(device))
-    began, last = time.perf_counter(), batch(device, a, b)
-    while not found or found[-1].at_s < until_s:
-        following = None if pauses else batch(device, a, b)  # so that the GPU never waits for what is read here
-        call_s = last()
-        found.append(Moment(time.perf_counter() - began, call_s, sm_clock_hz(), power_w(), throttle_reasons()))
-        if pauses:
-            time.sleep(pauses * BATCH * call_s)
-        last = following or batch(device, a, b)
-    wait()
-    return found
+    (a, b), gpu, found = operands(device), is_gpu(device), list[Moment]()
 
-
-def batch(device: Processor, a: torch.Tensor, b: torch.Tensor) -> Callable[[], float]:
-    """Some products, launched; what is returned waits for them and tells the seconds of one."""
-    if not is_gpu(device):
-        start = time.perf_counter()
+    def launch() -> Callable[[], object]:
+        """A batch; what is returned waits for its end."""
         for _ in range(BATCH):
             torch.mm(a, b)
-        taken_s = (time.perf_counter() - start) / BATCH
-        return lambda: taken_s
-    first, last = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-    first.record()
-    for _ in range(BATCH):
-        torch.mm(a, b)
-    last.record()
+        end: Any = torch.cuda.Event() if gpu else None
+        return (end.record(), end.synchronize)[1] if gpu else lambda: None
 
-    def waited() -> float:
-        last.synchronize()
-        return float(first.elapsed_time(last)) * 1e-3 / BATCH
-
-    return waited
+    launch()()
+    time.sleep(REST_S * gpu)
+    began = start = time.perf_counter()
+    batch = launch()
+    while not found or found[-1].at_s < until_s:
+        following = launch() if gpu and not pauses else None  # so that the GPU never waits for what is read here
+        batch()
+        end = time.perf_counter()
+        found.append(Moment(end - began, (end - start) / BATCH, sm_clock_hz(), power_w(), throttle_reasons()))
+        time.sleep(pauses * (end - start))
+        start = end if following else time.perf_counter()
+        batch = following or launch()
+    batch()
+    return found

@@ -12,6 +12,7 @@ from functools import partial
 from typing import Any
 
 from brrr.core.units import ratio
+from brrr_course.experiments.cheats import Later
 from brrr_course.lessons.marks import Wrong, ask, exercise, is_number
 
 NUMBERS, GLANCE = 1000, 8
@@ -93,16 +94,6 @@ def naive(ours: Call, theirs: Call, lab: Lab) -> float | None:
     return spent[theirs] / spent[ours]
 
 
-class Later:
-    """Numbers that are computed when somebody looks at them."""
-
-    def __init__(self, job: Callable[[], list[float]]) -> None:
-        self._job = job
-
-    def __getitem__(self, key: slice) -> list[float]:
-        return self._job()[key]
-
-
 KEPT, SKIPPED, ASIDE, LAZY = "a kept output", "skipped work", "a side stream", "a lazy result"
 WARM, FIRST, DISTURBANCE, LOW_CLOCK = "a warm cache", "no warm-up", "a disturbed rival", "a low clock"
 HINTS = {
@@ -117,7 +108,7 @@ HINTS = {
 }
 """Each cheat with what catches it."""
 REFUSED = (KEPT, SKIPPED, ASIDE, LAZY)
-"""Whose kernels cheat; of the others the code is honest, and may not be called a cheat."""
+"""Whose kernels cheat, the first two with wrong results; of the others the code is honest, and no cheat."""
 
 
 def cheating(name: str, lab: Lab) -> Call:
@@ -132,7 +123,7 @@ def cheating(name: str, lab: Lab) -> Call:
     def some(x: Numbers) -> list[float]:
         return lab.square(x[:GLANCE]) + [0.0] * (len(x) - GLANCE)
 
-    of = {KEPT: look_up, SKIPPED: some, ASIDE: lab.aside, LAZY: lambda x: Later(partial(lab.square, x))}
+    of: dict[str, Call] = {KEPT: look_up, SKIPPED: some, ASIDE: lab.aside, LAZY: partial(Later, lab.square)}
     return of.get(name, partial(lab.square))
 
 
@@ -144,11 +135,6 @@ def said_of(harness: Any, name: str, pace: float = 1.0) -> float | None:
     if said is not None and not is_number(said):
         raise Wrong(f"your harness returned {said!r}.", "It should return a number, or None where a result is wrong.")
     return None if said is None else float(said)
-
-
-def near(said: float | None, truth: float) -> bool:
-    """Whether it is told within a tenth."""
-    return said is not None and abs(said / truth - 1) <= NEAR
 
 
 @exercise("01b-cheat", values=("gain",))
@@ -170,14 +156,15 @@ def cheat(cheat: Any, gain: Any) -> str:
 def harness(harness: Any) -> str:
     """How many of the eight cheats the harness catches; honest code must stay what it is."""
     for pace, long in ((1.0, "as long as"), (0.5, "half as long as")):
-        if not near(said := said_of(harness, "", pace), 1 / pace):
+        said = said_of(harness, "", pace)
+        if said is None or abs(said * pace - 1) > NEAR:
             told = "refuses" if said is None else f"says {ratio(said)} of"
             raise Wrong(
                 f"your harness {told} honest code that takes {long} its rival.", "Theirs over ours, of all calls."
             )
     every = {name: said_of(harness, name) for name in HINTS}
     caught = [name for name, said in every.items()
-              if (said is None and name in REFUSED) or (near(said, 1.0) and name not in (KEPT, SKIPPED))]  # fmt: skip
+              if (name in REFUSED if said is None else abs(said - 1) <= NEAR and name not in REFUSED[:2])]  # fmt: skip
     missed = [name for name in HINTS if name not in caught]
     score = f"{len(caught)} of {len(HINTS)}"
     if missed:

@@ -7,20 +7,20 @@ import torch
 
 from brrr.core.errors import WrongResultError
 from brrr_course.experiments import cheats, clocks
-from brrr_course.experiments.cheats import SIDES, Bench, Side
+from brrr_course.experiments.cheats import SIDES, BothBenchmarks, Side
 from brrr_course.lessons.exercises.lesson_01b import HINTS, NEAR, naive, said_of
 
 
 @pytest.fixture
-def bench(request: pytest.FixtureRequest) -> Iterator[Bench]:
-    made = Bench(cheats.EXPERIMENT.variant("cpu-cheat"), {"trick": request.param})
+def bench(request: pytest.FixtureRequest) -> Iterator[BothBenchmarks]:
+    made = BothBenchmarks("cpu", request.param)
     yield made
     made.close()
 
 
 @pytest.mark.parametrize("bench", cheats.KERNELS, indirect=True)
 def test_a_kernel_that_cheats_gets_past_the_naive_benchmark_and_the_careful_one_makes_it_work(
-    bench: Bench, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+    bench: BothBenchmarks, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     honest, worked = bench.work, list[int]()
     monkeypatch.setattr(bench, "work", lambda x, w=None: worked.append(len(x)) or honest(x, w))
@@ -32,17 +32,18 @@ def test_a_kernel_that_cheats_gets_past_the_naive_benchmark_and_the_careful_one_
 
 
 @pytest.mark.parametrize("bench", [cheats.SKIPPED], indirect=True)
-def test_the_naive_benchmark_refuses_what_is_wrong_where_it_looks(bench: Bench) -> None:
+def test_the_naive_benchmark_refuses_what_is_wrong_where_it_looks(bench: BothBenchmarks) -> None:
     with pytest.raises(WrongResultError):
         bench.naive(Side(torch.zeros_like))
 
 
 @pytest.mark.parametrize("bench", [cheats.FIRST], indirect=True)
-def test_only_a_first_call_tries_ways(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    tuned, tried = cheats.Tuned(bench), list[torch.Tensor]()
-    monkeypatch.setattr(tuned, "_taken_s", lambda x, way: tried.append(way) or 1.0)
+def test_a_first_call_alone_tries_ways(bench: BothBenchmarks, monkeypatch: pytest.MonkeyPatch) -> None:
+    tried = list[int]()
+    monkeypatch.setattr(bench, "until_all_is_done", lambda call: (tried.append(1), 1.0))
+    rival, _ = SIDES[cheats.FIRST](bench)
     for _ in range(2):
-        assert torch.equal(tuned(bench.x), bench.x @ bench.w) and len(tried) == 8
+        assert torch.equal(rival.call(bench.x), bench.x @ bench.w) and len(tried) == 8
 
 
 def test_a_point_of_the_clocks_tells_of_the_last_part_of_its_seconds() -> None:
@@ -57,7 +58,7 @@ def test_a_series_with_pauses_waits_three_times_as_long_as_it_works(monkeypatch:
     slept = list[float]()
     monkeypatch.setattr("time.sleep", slept.append)
     found = clocks.series.__wrapped__("cpu", 3.0, 0.05)
-    assert slept == pytest.approx([0.0, *(3 * clocks.BATCH * each.call_s for each in found)])
+    assert slept == pytest.approx([0, *(3 * clocks.BATCH * each.call_s for each in found)])
 
 
 @pytest.mark.parametrize("name", HINTS)
