@@ -142,10 +142,11 @@ def gallery(subject: Subject) -> Comparison:
 
 
 def clock(subject: Subject) -> Comparison:
-    """A product's time, clock and power by the seconds since the start, of each line that the source has."""
+    """A product's time, clock and power at first, late and last, of each line that the source has."""
     rows = []
     for line in lines_here(subject.experiment, subject.source, [each.name for each in subject.experiment.lines]):
-        for (seconds,), found in sorted(subject.source.known(subject.experiment, line.variant).items()):
+        every = sorted(subject.source.known(subject.experiment, line.variant).items())
+        for (seconds,), found in dict(every[:1] + every[-2:]).items():
             shown = ((found.sm_clock_hz, "Hz"), (found.power_w, "W"))
             told = ["not told" if value is None else units.quantity(value, unit) for value, unit in shown]
             rows.append((line.label, units.quantity(float(seconds), "s"), str(found.get(line.field)), *told,

@@ -111,7 +111,8 @@ display(
 # gets too hot (*thermal*). What ran before, and for how long, decides your time: so N runs give N answers. The numbers matter as
 # well: zeros draw less power ([lesson 07](07_gemm_shapes.ipynb)).
 #
-# So let both sides take turns, and note clock and power beside each time. On a CPU you see other programs, and a laptop's heat.
+# So let both sides take turns, and note clock and power beside each time. On a CPU you see other
+# programs, a laptop's heat, and that a core which slept is slow at first.
 
 # %% [markdown] tags=["explore"]
 # ## Explore: eight cheats, two benchmarks
