@@ -69,11 +69,11 @@ EXPERIMENT = Experiment(
 # ---------------------------------------------------------------------------------------------------------------------
 # What the `cheats` experiment runs: a benchmark of one side of a pair, several times.
 
-BENCHMARKED, ROUNDS, GLANCE = 7, 5, 16
+BENCHMARKED, ROUNDS, GLANCE = 11, 7, 16
 """How often each benchmark is run, with how many rounds of calls, and the rows that the naive one looks at."""
 TOLERANCE = {True: 2e-2, False: 1e-4}
 """Of 16 bits, and of float32."""
-RUN_UP_S, HEATED_S, RESTED_S = 0.2, 0.7, 0.5
+RUN_UP_S, HEATED_S, RESTED_S = 0.1, 0.5, 0.4
 """How long a GPU works before the careful benchmark, and before each call of a rival whose clock is to be low; the rest
 that the winner takes instead."""
 FLUSHED = {"cuda": 2**25, "cpu": 2**22}
