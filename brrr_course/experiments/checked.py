@@ -206,6 +206,17 @@ def no_garbage() -> Iterator[None]:
         gc.enable()
 
 
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """torch computes on one core of a CPU: short work on two waits for whichever others use."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
 def blockwise(function: Function, along: Sequence[torch.Tensor], whole: Sequence[Any]) -> Callable[[], torch.Tensor]:
     """All operators on one block of rows, then on the next: between them the numbers stay in the cache."""
     out = torch.full_like(along[0], float("nan"))

@@ -59,5 +59,5 @@ def check(exercise: str = "", /, **answers: Any) -> Mark:
     except KeyboardInterrupt:
         return Mark("not answered", "it was interrupted before your function returned.")
     if mark.status != "not answered":
-        send("check", found.name, mark.status)
+        send("check", found.name, mark.score or mark.status)
     return mark

@@ -25,6 +25,8 @@ ANY: Mapping[str, Compared] = {
 
 SPECIAL: Mapping[str, Mapping[str, Compared]] = {
     "block": {"classes": special_quantities.classes},
+    "cheats": {"gallery": special_quantities.gallery},
+    "clocks": {"clock": special_quantities.clock},
     "compiled": {"payback": special_quantities.payback},
     "gemm": {"data": special_quantities.data},
     "memory_swap": {"swap": special_quantities.swap},
@@ -34,8 +36,8 @@ SPECIAL: Mapping[str, Mapping[str, Compared]] = {
 }
 """What one experiment alone can be compared by."""
 
-NO_FACTOR = ("time", "memory", "data", "regime", "swap", "payback")
-UNJUDGED = ("memory", "data", "step")
+NO_FACTOR = ("time", "memory", "data", "regime", "swap", "payback", "clock", "gallery")
+UNJUDGED = ("memory", "data", "step", "clock", "gallery")
 """Tables that stand without a guess."""
 
 
@@ -59,7 +61,7 @@ def compare(
     Parameters
     ----------
     guess : Guess or None
-        The guess. None is allowed for tables that need none ("memory", "data", "step").
+        The guess. None is allowed for tables that need none ("memory", "data", "step", "clock", "gallery").
     experiment : str
         The experiment.
     lines : sequence or mapping of str
@@ -73,8 +75,9 @@ def compare(
         - "speed-up": how many times as fast as its base each line is.
         - "memory": how much memory a call takes at most, beside its time.
         - an axis: its values ranked by time, the longest first; the guess is a ranking of them.
-        - a quantity of one experiment: "classes" of "block" (time by class of operators), "payback" of "compiled" (the
-          calls after which compiling has paid), "data" of "gemm" (random numbers against zeros), "regime" of "mystery",
+        - a quantity of one experiment: "classes" of "block" (time by class of operators), "gallery" of "cheats" (what
+          each wins), "clock" of "clocks" (with the power), "payback" of "compiled" (the calls after which compiling has
+          paid), "data" of "gemm" (random numbers against zeros), "regime" of "mystery",
           "step" of "rnn" (cuDNN's time step over ours), "swap" of "memory_swap" (what another memory gains), "error"
           of "strassen" (the error of each level).
     truth : str

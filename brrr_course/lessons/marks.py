@@ -31,11 +31,14 @@ class Mark:
         Why.
     hint : str
         What to try, if that helps.
+    score : str
+        How much of it is right, where that is counted, as "5 of 8".
     """
 
     status: Status
     text: str
     hint: str = ""
+    score: str = ""
 
     @property
     def right(self) -> bool:
@@ -53,13 +56,13 @@ class Mark:
 
 
 class Wrong(Exception):
-    """Raised anywhere below an exercise's `grade`: what is wrong with an answer, and a hint."""
+    """Raised anywhere below an exercise's `grade`: what is wrong with an answer, a hint, and what is right of it."""
 
     status: Status = "wrong"
 
-    def __init__(self, text: str, hint: str = "") -> None:
+    def __init__(self, text: str, hint: str = "", score: str = "") -> None:
         super().__init__(text)
-        self.text, self.hint = text, hint
+        self.text, self.hint, self.score = text, hint, score
 
 
 class Unmarked(Wrong):
@@ -95,7 +98,7 @@ class Exercise:
                     raise Wrong(f"`{each}` is {answers[each]!r}, not a function.", hint)
             return Mark("right", self.grade(**answers))
         except Wrong as wrong:
-            return Mark(wrong.status, wrong.text, wrong.hint)
+            return Mark(wrong.status, wrong.text, wrong.hint, wrong.score)
 
 
 def exercise(name: str, *, values: tuple[str, ...] = ()) -> Callable[[Callable[..., str]], Exercise]:

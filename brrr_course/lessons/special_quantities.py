@@ -15,7 +15,7 @@ from brrr_course.experiments.memory_swap import gain, swapped
 from brrr_course.experiments.mystery import regime_of
 from brrr_course.experiments.mystery import times as program_times
 from brrr_course.experiments.rnn import MAIN, At, place, step
-from brrr_course.lessons.comparison import Subject
+from brrr_course.lessons.comparison import Subject, lines_here
 from brrr_course.lessons.rnn_data import both_steps
 from brrr_course.lessons.strassen_levels import grown, kinds_of, sizes_with_errors
 from brrr_course.lessons.waiting import Comparison
@@ -128,6 +128,31 @@ def data(subject: Subject) -> Comparison:
         return Comparison(f"{subject.badge} has no such product of zeros: it takes a GPU.")
     header = ("", "time with zeros over time with random numbers", "clock, random and zeros", "power, random and zeros")
     return subject.table(f"M = K = {size}, {columns} columns.", header, rows)
+
+
+def gallery(subject: Subject) -> Comparison:
+    """How many times as fast as its rival each winner is, by the naive benchmark and by the careful one."""
+    found, pairs = subject.experiment, [("honest", "cheat"), ("careful honest", "careful cheat")]
+    rows = []
+    for trick in subject.source.values(found, "trick"):
+        times = [[subject.timed(name, {"trick": trick}) for name in pair] for pair in pairs]
+        rows.append((str(trick), *(f"{a[1] / b[1]:x}" if a and b else "–" for a, b in times)))
+    said = "How many times as fast as its rival each of them is."
+    return subject.table(said, ("", "by the naive benchmark", "by the careful one"), rows)
+
+
+def clock(subject: Subject) -> Comparison:
+    """A product's time, clock and power at first, late and last, of each line that the source has."""
+    rows = []
+    for line in lines_here(subject.experiment, subject.source, [each.name for each in subject.experiment.lines]):
+        every = sorted(subject.source.known(subject.experiment, line.variant).items())
+        for (seconds,), found in dict(every[:1] + every[-2:]).items():
+            shown = ((found.sm_clock_hz, "Hz"), (found.power_w, "W"))
+            told = ["not told" if value is None else units.quantity(value, unit) for value, unit in shown]
+            rows.append((line.label, units.quantity(float(seconds), "s"), str(found.get(line.field)), *told,
+                         ", ".join(found.flags)))  # fmt: skip
+    header = ("", "after", "a matmul takes", "clock", "power", "flags")
+    return subject.table("The same matmul, with what the driver told meanwhile.", header, rows)
 
 
 def _of_data(random: Measurement, zeros: Measurement) -> tuple[str, ...]:

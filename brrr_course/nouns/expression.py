@@ -20,7 +20,7 @@ Key = tuple[Value, ...]
 COLUMNS = {
     **{name: f"{name}_s" for name in ("host", "kernel", "busy", "span", "period", "latency")},
     **{name: name for name in ("flop", "bytes", "kernels", "error", "peak_bytes", "flags")},
-    "power": "power_w",
+    "power": "power_w", "clock": "sm_clock_hz",
 }  # fmt: skip
 """From what an expression calls a measured value to its name in a recording."""
 

@@ -53,7 +53,8 @@ def source_for(given: Source | str | None, experiment: str, lines: Collection[st
     """The source that was asked for; where none was, one that can show the experiment, or any of these lines.
 
     That is a recording where it takes more GPUs than are here, or what this one lacks, and another where the usual one
-    lacks it: one of the course's before one of your own.
+    lacks it: one of the course's before one of your own. What nobody has recorded is measured on the CPU, where it runs
+    there.
 
     >>> source_for(None, "matmul").name, source_for("recorded:h100", "matmul").name  # doctest: +SKIP
     ('recorded:h200', 'recorded:h100')
@@ -61,6 +62,7 @@ def source_for(given: Source | str | None, experiment: str, lines: Collection[st
     if given is not None:
         return source(given) if isinstance(given, str) else given
     from brrr.core.recordings import recorded_devices
+    from brrr_course.experiments import NAMES
     from brrr_course.experiments import experiment as experiment_named
     from brrr_course.nouns.ledger import course_devices
     from brrr_course.sources.recorded import Recorded
@@ -76,7 +78,9 @@ def source_for(given: Source | str | None, experiment: str, lines: Collection[st
     if not isinstance(found, Recorded) or experiment in found.experiments():
         return found
     recordings = map(Recorded, sorted(recorded_devices(), key=lambda device: device not in course_devices()))
-    return next((source(each.name) for each in recordings if experiment in each.experiments()), found)
+    there = next((source(each.name) for each in recordings if experiment in each.experiments()), None)
+    on_cpu = experiment in NAMES and any(is_cpu(each.device) for each in experiment_named(experiment).variants)
+    return there or (source("cpu") if on_cpu else found)
 
 
 def _remote_or_recorded(name: str) -> Source:

@@ -195,7 +195,7 @@ claims("00", source="recorded:h200")
 # ```text
 # main road                   side roads
 # 00 start here
-# 01 timing
+# 01 timing                   01b benchmarks that lie
 # 02 copies                   02b overlapping copies
 # 03 overhead
 # 04 memory and roofline      04b caches, 04c a layer without matmul

@@ -96,6 +96,14 @@ def test_where_there_is_no_triton_a_kernel_is_not_marked(monkeypatch: pytest.Mon
 NEAR, FAR = "505 µs; a call takes 500 µs by construction (PAPER), 1 % off.", "means little: this machine is busy"
 
 
+def test_what_is_counted_is_sent_in_place_of_the_mark(monkeypatch: pytest.MonkeyPatch) -> None:
+    sent = list[tuple[str, ...]]()
+    monkeypatch.setattr("brrr_course.lessons.checking.send", lambda *told: sent.append(told))
+    marked("01b-harness", "lab.read(call(x))", "call(x)[:]")
+    marked("01b-harness", "", "")
+    assert sent == [("check", "01b-harness", "7 of 8"), ("check", "01b-harness", "right")]
+
+
 @pytest.mark.parametrize(("factors", "said"), [((1.86, 0.8, 1.01), NEAR), ([1.86] * lesson_01_timer.RUNS, FAR)])
 def test_a_right_timer_runs_until_its_number_is_near_the_truth(
     monkeypatch: pytest.MonkeyPatch, factors: Sequence[float], said: str

@@ -406,6 +406,9 @@ def test_where_no_source_is_named_a_recording_that_has_the_experiment_is_taken(m
     found = {name: source_for(None, name).name for name in ("matmul", "collective", "no-such-experiment")}
     assert found == {"matmul": "recorded:h100", "collective": "recorded:h200", "no-such-experiment": "recorded:h100"}
     assert source_for("recorded:h100", "collective").name == "recorded:h100"  # who names one gets that one
+    monkeypatch.setattr(Recorded, "experiments", lambda self: ())
+    nobody_has = {name: source_for(None, name).name for name in ("matmul", "utilisation")}
+    assert nobody_has == {"matmul": "cpu", "utilisation": "recorded:h100"}, "what a CPU runs is measured there"
 
 
 @pytest.mark.parametrize(("gpus", "shown"), [(1, "recorded:h200"), (2, "cuda")])
