@@ -6,7 +6,7 @@ python -m tools.judge.loaders --only pictures plain --details
 
 Right is a starved program whose first remedy is to load in the background, and a healthy one without it. The gain is
 measured with as many workers as were advised, a program's paces before and after it in turn. What is true of the
-waiting is the step's time on a batch that is kept.
+waiting is the step's time on a batch that is kept. Where other programs take the cores a gain is "busy": undecided.
 """
 
 import argparse
@@ -30,6 +30,7 @@ from torch.utils.data import BatchSampler, DataLoader, Dataset, IterableDataset,
 from brrr.core import units
 from brrr.diagnosis.diagnosing import diagnose
 from brrr.diagnosis.report import Diagnosis
+from brrr.timing.sampler import cpu_seconds, crowded
 
 NEAR, PACED_S, ROUNDS = 0.2, 0.5, 3
 """A predicted gain within so much of the measured one is right; for so long a program runs before its pace is taken,
@@ -340,8 +341,18 @@ def waits(found: Diagnosis) -> float:
     return found.shares.overhead_s.get(WAITING, 0.0) / found.steps / found.step_s
 
 
-def starved(name: str, device: str, details: bool) -> tuple[tuple[str, ...], bool, bool]:
-    """What is said of a starved program and what is true of it: whether it was named, and its gain was near."""
+def others() -> bool:
+    """Whether other programs take the cores now, so that no worker can show what it gains."""
+    before = cpu_seconds()
+    time.sleep(PACED_S)
+    return crowded(before, cpu_seconds())
+
+
+def starved(name: str, device: str, details: bool) -> tuple[tuple[str, ...], bool, bool | None]:
+    """What is said of a starved program and what is true of it: whether it was named, and its gain was near.
+
+    The second is None where others take the cores.
+    """
     now, ms, build = STARVED[name]
     train = Trained(device, ms if device == "cpu" else ms / 3)  # beside a GPU the host loads meanwhile
     found = diagnose(build(now, train), device=device)
@@ -350,12 +361,14 @@ def starved(name: str, device: str, details: bool) -> tuple[tuple[str, ...], boo
     workers = int(WORKERS.findall(advised[0].why)[0]) if advised else now + 1
     before = build(now, train)
     before()
+    busy = others()
     before_s, after_s, rest_s = paces_s([before, build(workers, train), partial(train, train.kept)], device)
     gain, said = before_s / after_s, advised[0].gain if advised else 1.0
     right, near = found.remedies[:1] == (*advised,), bool(advised) and abs(said / gain - 1) <= NEAR
-    shares = units.percent(waits(found), 2), units.percent(1 - rest_s / before_s, 2)
-    row = name, *shares, f"{now} to {workers}", units.ratio(said), units.ratio(gain), "yes" if near else "no"
-    return (*row[:3], "yes" if right else "no", *row[3:]), right, near
+    busy |= others()
+    shares = units.percent(waits(found), 2), units.percent(1 - rest_s / before_s, 2), "yes" if right else "no"
+    gains = f"{now} to {workers}", units.ratio(said), units.ratio(gain)
+    return (name, *shares, *gains, "busy" if busy else "yes" if near else "no"), right, None if busy else near
 
 
 def healthy(name: str, device: str, details: bool) -> tuple[tuple[str, ...], bool]:
@@ -376,12 +389,13 @@ def main(argv: Sequence[str]) -> int:
     asked = parser.parse_args(argv)
     torch.set_num_threads(1)
     made = [starved(name, asked.device, asked.details) for name in asked.only if name in STARVED]
-    others = [healthy(name, asked.device, asked.details) for name in asked.only if name in HEALTHY]
+    sound = [healthy(name, asked.device, asked.details) for name in asked.only if name in HEALTHY]
     heads = "starved", "said to wait", "waits", "named first", "workers", "predicted", "measured", "within 20 %"
     print("\n".join(units.table([heads, *(row for row, *_ in made)])))
-    print(f"{sum(right for _, right, _ in made)} named, {sum(near for *_, near in made)} near, of {len(made)}\n")
-    print("\n".join(units.table([("healthy", "said to wait", "silent"), *(row for row, _ in others)])))
-    print(f"{sum(silent for _, silent in others)} silent, of {len(others)}")
+    decided = [near for *_, near in made if near is not None]
+    print(f"{sum(right for _, right, _ in made)} named, of {len(made)}; {sum(decided)} near, of {len(decided)}\n")
+    print("\n".join(units.table([("healthy", "said to wait", "silent"), *(row for row, _ in sound)])))
+    print(f"{sum(silent for _, silent in sound)} silent, of {len(sound)}")
     return 0
 
 
