@@ -23,7 +23,8 @@ AT_ONCE = "DataLoader(dataset, batch_size=None, sampler=BatchSampler(...)) hands
 def loading(found: Evidence) -> Remedy | None:
     """The next batches are made while this one is computed; what the device does meanwhile is no loss.
 
-    Workers share the work. Where there are some already, and the step waits, all of them are busy. No step is shorter
+    Workers share the work. Where there are some already, and the step waits, all of them are busy; where much of it
+    goes into starting them anew, that comes first. No step is shorter
     than what its processes compute, over the cores: as measured, else one core for what the host loads but where it
     sleeps, and for the rest those of torch's threads, on a GPU one; what workers compute is then not known, and no more
     are told than there are cores. Of a machine that nobody knows one worker is told; two where a GPU's host does hardly
@@ -38,26 +39,26 @@ def loading(found: Evidence) -> Remedy | None:
     unknown = not told and any(UNKNOWN in each.name for each in spans)
     now, cores, steps = told.get("num_workers", int(unknown)), found.flags.get("cores", inf), found.steps
     anew_s = idle_s * _starting(spans) if now and not told.get("persistent_workers") else 0.0
+    lasting = ", persistent_workers=True" * (anew_s > (1 - 1 / LEAST) * found.wall_s)
     rest_s = max(found.wall_s - idle_s, 0.01 * found.wall_s)
     waited_s = max(idle_s, found.split.host_s.get(WAITING, 0.0)) if found.gpu else idle_s
     load_s = now * (found.wall_s - anew_s) or waited_s
     own_s = found.host_s - waited_s if found.gpu else rest_s * min(found.flags.get("threads", 1), cores)
     awake_s = 0.0 if now else max(0.0, load_s - found.flags.get("asleep_s", 0.0))
-    computed_s = found.flags.get("computed_s", awake_s + own_s)
-    least_s = max(rest_s + (not now) * HANDED_S * steps, computed_s / cores)
+    computed_s = max(0.0, found.flags.get("computed_s", awake_s + own_s) - anew_s)
+    least_s = min(found.wall_s, max(rest_s + (not now) * HANDED_S * steps, computed_s / cores))
     most = 1 + (unknown or (found.gpu and load_s * WORTH > found.wall_s)) if cores == inf else cores
     most = MOST if "computed_s" in found.flags else most
-    workers = max(now, min(most, ceil(load_s / least_s)))
+    workers = now if lasting else max(now, min(most, ceil(load_s / least_s)))
     left_s = max(least_s, load_s / workers)
     why = f"n {units.percent(idle_s / found.wall_s)} of the time the host waits for data, and nothing is computed."
     slowest = max(lines, key=lines.__getitem__) if (lines := found.split.lines.get(WAITING)) else "this"
     why = f"First make {slowest} faster: i{why}" if idle_s > found.wall_s / 2 else f"I{why}"
-    lasting = ", persistent_workers=True" * (anew_s > (1 - 1 / LEAST) * found.wall_s)
     what = f"DataLoader(..., num_workers={workers:g}{lasting})"
     what = f"{what} in place of {now}" if spans else f"what makes them in a Dataset, and {what},"
     what = "twice as many workers" if unknown else what
     why += f" With {what} a step is predicted to take {units.seconds(left_s / steps)}."
-    why += f" All cores here ({cores:g}) are busy then: more workers gain nothing." * (left_s == computed_s / cores)
+    why += f" All cores here ({cores:g}) are busy then: more workers gain nothing." * (left_s <= computed_s / cores)
     return Remedy("load in the background", found.wall_s / left_s, f"{why}{_picked(found, spans)}")
 
 
