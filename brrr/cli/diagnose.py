@@ -33,8 +33,9 @@ from brrr.core.files import is_own, write_atomically
 from brrr.diagnosis.diagnosing import of_file
 from brrr.diagnosis.report import BEGIN
 from brrr.gpu import free_bytes, used_bytes
-from brrr.timing.sampler import BUSY, cpu_seconds, crowded
+from brrr.timing.sampler import BUSY, cpu_seconds, crowded, elsewhere_s
 from brrr.tracing.lines import LineSpans
+from brrr.tracing.loaders import loaders_told
 from brrr.tracing.trace_file import TraceFileError
 
 GRACE_S = 10
@@ -144,13 +145,13 @@ def run_script(options: Any, arguments: Sequence[str], trace: Path) -> tuple[int
     from brrr.tracing.recording import session
 
     argv, first = [str(options.path), *arguments], os.getcwd() if options.m else str(options.path.resolve().parent)
-    process, began, elsewhere_s = os.getpid(), time.monotonic(), _elsewhere_s()
+    process, began, before_s = os.getpid(), time.monotonic(), elsewhere_s()
     code, ended, limits, before = 0, "", [], threading.enumerate()  # type: int, str, list[str], list[threading.Thread]
     with session("diagnose", gpu_here() or "cpu", record_shapes=True) as made:
         try:
             with (
                 _streams() as shown, _limited(options.seconds, options.memory, limits, shown), _as_main(argv, first),
-                LineSpans() as lines, register_optimizer_step_post_hook(lines.stepped),
+                LineSpans() as lines, loaders_told(), register_optimizer_step_post_hook(lines.stepped),
             ):  # fmt: skip
                 try:
                     _run(options.path, options.m)
@@ -166,22 +167,10 @@ def run_script(options: Any, arguments: Sequence[str], trace: Path) -> tuple[int
         except Exception as error:
             code, ended = 1, f"ended by {own_error(error)}"
     made.export_chrome_trace(str(trace))
-    if (elsewhere_s := _elsewhere_s() - elsewhere_s) > ELSEWHERE * (time.monotonic() - began):
-        said = f"other processes computed for {units.seconds(elsewhere_s)}: what they did is not recorded"
+    if (spent_s := elsewhere_s() - before_s) > ELSEWHERE * (time.monotonic() - began):
+        said = f"other processes computed for {units.seconds(spent_s)}: what they did is not recorded"
         print(f"brrr diagnose: {said}", file=sys.stderr)
     return code, ended
-
-
-def _elsewhere_s() -> float:
-    """Processor seconds of all processes that this one has started, as far as the system tells."""
-    import psutil
-
-    own = psutil.Process()
-    found = sum(own.cpu_times()[2:4])  # of those that have ended
-    for each in own.children(recursive=True):
-        with suppress(psutil.Error):
-            found += sum(each.cpu_times()[:4])
-    return float(found)
 
 
 @contextmanager

@@ -41,9 +41,10 @@ class Evidence:
 
     steps: how often the program's step is in the stretch. traced: the split under the profiler. flags, of a live run:
     by `alike`, the share of a step's equal calls that others could do with them; "span_s", what the device takes for a
-    step that is issued before; "launch blocking"; "asleep_s", seconds in which the host did nothing; "recompiled", the
-    share of it that was spent on compiling; "mended_s", seconds of a step without that, or without anomaly detection.
-    Of what runs here also "cores" and "threads", as `cores_here` has them.
+    step that is issued before; "launch blocking"; "asleep_s", seconds in which the host did nothing; "computed_s", all
+    that its processes computed, workers too, or would have, had others left them a core; "recompiled", the share of it
+    that was spent on compiling; "mended_s", seconds of a step without that, or without anomaly detection. Of what runs
+    here also "cores" and "threads", as `cores_here` has them.
     """
 
     trace: Trace

@@ -1,11 +1,10 @@
-"""What would help the host, and the link: launches, waiting, loading, allocating, debugging, loops, copies."""
+"""What would help the host, and the link: launches, waiting, allocating, debugging, loops, copies."""
 
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import accumulate, pairwise
-from math import ceil, inf
 
 from brrr.core import units
 from brrr.core.intervals import common, union
@@ -96,30 +95,6 @@ def waiting(found: Evidence) -> Remedy | None:
     left_s = max(found.host_s - saved_s, found.device_s)
     why = f"The host waits for the device {often}, and issues nothing meanwhile."
     return Remedy("no synchronisation", max(1.0, found.wall_s / left_s), f"{why} No CUDA Graph can hold that.")
-
-
-def loading(found: Evidence) -> Remedy | None:
-    """The next batches are made while this one is computed; what the device does meanwhile is no loss.
-
-    Loading takes a core but where it sleeps, and what is left of a step those of torch's threads, on a GPU one. Of a
-    machine that nobody knows one worker is told; two where a GPU's host does hardly more than load: one gains nothing.
-    """
-    loaded_s, asleep_s = found.split.idle_s.get(WAITING, 0.0), found.flags.get("asleep_s", 0.0)
-    idle_s = min(max(loaded_s, asleep_s), found.wall_s - found.device_s)
-    if idle_s <= 0:
-        return None
-    rest_s, cores = max(found.wall_s - idle_s, 0.01 * found.wall_s), found.flags.get("cores", inf)
-    load_s = max(idle_s, found.split.host_s.get(WAITING, 0.0)) if found.gpu else idle_s
-    own_s = found.host_s - load_s if found.gpu else rest_s * min(found.flags.get("threads", 1), cores)
-    rest_s = max(rest_s, (load_s - min(asleep_s, load_s) + own_s) / cores)
-    most = cores if cores < inf else 1 + (found.gpu and load_s * WORTH > found.wall_s)
-    left_s = max(rest_s, load_s / (workers := min(most, ceil(load_s / rest_s))))
-    what = "loads the next batch" if loaded_s else "sleeps (for data, a lock, the network)"
-    why = f"n {units.percent(idle_s / found.wall_s)} of the time the host {what}, and nothing is computed."
-    slowest = max(lines, key=lines.__getitem__) if (lines := found.split.lines.get(WAITING)) else "this"
-    why = f"First make {slowest} faster: i{why}" if idle_s > found.wall_s / 2 else f"I{why}"
-    why += f" With num_workers={workers:g}{f' (cores here: {cores:g})' * (cores < inf)} a step is predicted to take"
-    return Remedy("load in the background", found.wall_s / left_s, f"{why} {units.seconds(left_s / found.steps)}.")
 
 
 def optimiser(found: Evidence) -> Remedy | None:
@@ -213,7 +188,8 @@ def pinning(found: Evidence) -> Remedy | None:
         return None
     alone = min(1.0, found.split.transfer_s / took_s)  # a copy beside a kernel costs nothing
     saved_s = alone * max(0.0, took_s - nbytes / pinned_rate(found.model.hardware if found.model else None))
-    why = f"{units.nbytes(nbytes / found.steps)} a step are copied from or to pageable memory."
+    lacks = ": its DataLoader lacks pin_memory=True" * any("pin_memory=0" in each.name for each in found.events)
+    why = f"{units.nbytes(nbytes / found.steps)} a step are copied from or to pageable memory{lacks}."
     return Remedy("pinned memory", found.wall_s / (found.wall_s - saved_s), why)
 
 

@@ -14,7 +14,7 @@ from statistics import median_low
 
 from brrr.diagnosis.calls import ENGINE, FORWARD, nested
 from brrr.tracing.events import Event
-from brrr.tracing.lines import DATA, LINE
+from brrr.tracing.lines import DATA, LINE, MADE
 
 CONTEXTS = (6, 3)
 """So many operators one behind the other tell where a program is, the longer row first."""
@@ -69,9 +69,9 @@ Row = tuple[str, ...]
 def python_by_line(events: Sequence[Event], start_ns: float = -inf, end_ns: float = inf) -> dict[str, Counter[str]]:
     """Nanoseconds of the host outside of operators, by line: of Python, of waiting for data, and of a `DataLoader`'s.
 
-    Data are waited for where a loop, or `next`, asks an iterator that gives data and computes no model in it. Where no
-    line is told between the two times, others count; and where more than one step's are, the first is left out, which
-    loads modules.
+    Data are waited for where a loop, or `next`, asks an iterator that gives data and computes no model in it, or where
+    a line makes an array or bytes before the step's model begins. Where no line is told between the two times, others
+    count; and where more than one step's are, the first is left out, which loads modules.
     """
     lines = [each for each in events if each.name.startswith(LINE)]
     told = [each.start_ns for each in lines if start_ns <= each.start_ns < end_ns]
@@ -80,9 +80,15 @@ def python_by_line(events: Sequence[Event], start_ns: float = -inf, end_ns: floa
     start_ns = ends[0] if told and ends[1:] and ends[0] < told[-1] else start_ns
     host = [each for each in events if each.sort in ("operator", "runtime") or each.name.startswith((LINE, *LOADING))]
     host = host if lines else []
+    begun, early = False, set[int]()
+    for each in events:  # a step's model begins anew behind each optimiser's step
+        begun = not each.name.startswith(OPTIMISER) and (begun or each.name.startswith((*FORWARD, ENGINE)))
+        early |= set() if begun else {id(each)}
     data = {each.name.removesuffix(DATA) for each in lines if each.name.endswith(DATA)}
+    made = {each.name.removesuffix(MADE) for each in lines if each.name.endswith(MADE)} - data
     turns = [[each for each in lines if each.name == name] for name in data]
-    slow = (each for each in turns if median_low(one.end_ns - one.start_ns for one in each) > AT_ONCE_NS)
+    turns += [[each for each in lines if each.name == name and id(each) in early] for name in made]
+    slow = (each for each in turns if each and median_low(one.end_ns - one.start_ns for one in each) > AT_ONCE_NS)
     asked = {id(each) for line in slow for each in line}
     asked -= {id(one) for event, around in nested(host) if event.name.startswith((*FORWARD, ENGINE)) for one in around}
     found = {cause: Counter[str]() for cause in (WAITING, LOADER, "Python")}

@@ -8,7 +8,7 @@ import os
 import statistics
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -33,8 +33,10 @@ from brrr.gpu.device import processor_for
 from brrr.timing import measure
 from brrr.timing.activity import sees
 from brrr.timing.elsewhere import refuse_elsewhere
+from brrr.timing.sampler import elsewhere_s
 from brrr.tracing.kineto import LOOP
 from brrr.tracing.lines import LineSpans
+from brrr.tracing.loaders import loaders_told
 from brrr.tracing.recording import recorded, session
 from brrr.tracing.trace_file import Trace
 from brrr.tracing.tracer import TracedLoop
@@ -117,25 +119,27 @@ def _made_on_gpu() -> int:
 def run(step: Callable[[], Any], around: tuple[Any, ...], device: str, budget_s: float) -> Run:
     """Measure and trace a step; `around` is what may hold modules and optimisers whose state is put back."""
     began_s = time.time()
-    with kept_as_it_was(around) as modules:
+    with kept_as_it_was(around) as modules, loaders_told() as ahead:
         once_s = _warm(step, device)
         refuse_elsewhere("diagnose", device, step)
         warm_s = time.time()
         if once_s > LONG_S:
             said = f"a step takes {units.seconds(once_s)} and is run some {REPEATS} times more"
             print(f"diagnose: {said}: about {units.seconds(REPEATS * once_s, 2)}", file=sys.stderr)
+        _emptied(step, ahead)
         measured = measure(step, device=device, budget_s=budget_s)
         estimate = measured.period_s or measured.latency_s or measured.host_s
         assert estimate is not None
         step_s = estimate.median
         host_s = measured.host_s.median if measured.host_s is not None else step_s
         steps = max(1 if step_s > LONG_S else FEWEST_STEPS, min(MOST_STEPS, int(TRACE_S / step_s)))
-        flags = _flags(step, steps, device)
+        flags = _flags(step, steps, device, ahead)
         if measured.span_s is not None:
             flags["span_s"] = measured.span_s.median
         busy_s = measured.busy_s.median if measured.busy_s is not None else 0.0
         with named({} if compilations(warm_s) else modules):  # what is compiled now shall not hold what names modules
-            trace, traced_s = _traced(step, steps, device)
+            trace, traced_s = _traced(step, steps, device, ahead)
+        _emptied(step, ahead)
         warm_s, loop_s = time.time(), TracedLoop(step, device).once(steps) / steps
         compiled = any(each.name.startswith(REGION) for each in trace.events)  # followed, it runs as written ever after
         if is_gpu(device) and not sees(device):
@@ -186,17 +190,28 @@ def _taken_s(step: Callable[[], Any], steps: int, device: str) -> float:
     return statistics.median(taken[1:])
 
 
-def _flags(step: Callable[[], Any], steps: int, device: str) -> dict[str, float]:
-    """Seconds of so many steps in which the host neither computed nor waited for the device; a variable that is set."""
+def _emptied(step: Callable[[], Any], ahead: Iterable[int]) -> None:
+    """What a loader's workers made ahead while nobody asked is used up: a pause is no part of a loop."""
+    for _ in range(min(MOST_STEPS, 2 * max(ahead))):  # it grows meanwhile
+        step()
+
+
+def _flags(step: Callable[[], Any], steps: int, device: str, ahead: Iterable[int]) -> dict[str, float]:
+    """Seconds of so many steps that its processes computed, or would have with a core to themselves; those in which the
+    host did neither, nor waited for the device, where they are many; a variable that is set.
+    """
     found: dict[str, float] = {}
     if os.environ.get("CUDA_LAUNCH_BLOCKING", "0") not in ("", "0"):
         found["launch blocking"] = 1.0
+    _emptied(step, ahead)
     _wait(device)
-    began, computed, before = time.perf_counter(), time.process_time(), _held_up_s()
+    began, computed, before, elsewhere = time.perf_counter(), time.process_time(), _held_up_s(), elsewhere_s()
     for _ in range(steps):
         step()
     held_up_s = max(seconds - before.get(thread, 0.0) for thread, seconds in [("", 0.0), *_held_up_s().items()])
-    asleep_s = time.perf_counter() - began - (time.process_time() - computed) - held_up_s
+    ready_s = time.process_time() - computed + held_up_s
+    found["computed_s"] = ready_s + elsewhere_s() - elsewhere
+    asleep_s = time.perf_counter() - began - ready_s
     _wait(device)
     if asleep_s > ASLEEP * (time.perf_counter() - began):
         found["asleep_s"] = asleep_s
@@ -231,12 +246,13 @@ def _wait(device: str) -> None:
         synchronize()
 
 
-def _traced(step: Callable[[], Any], steps: int, device: str) -> tuple[Trace, float]:
+def _traced(step: Callable[[], Any], steps: int, device: str, ahead: Iterable[int] = (0,)) -> tuple[Trace, float]:
     """A few steps under the profiler with their inputs' sizes, and the seconds that they took there."""
     with session("diagnose", device, record_shapes=True) as made:
         if steps > 1:  # the profiler's own first step is slow, and so is one that tells its lines
             with LineSpans():
                 step()
+            _emptied(step, ahead)
             _wait(device)
         began = time.perf_counter()
         with record_function(LOOP), LineSpans() if steps == 1 else nullcontext():  # of a long one that is little

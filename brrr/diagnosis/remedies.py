@@ -12,10 +12,11 @@ from brrr.diagnosis.device_remedies import channels, halving, in_one_setting, mu
 from brrr.diagnosis.evidence import LEAST, WORTH, Evidence, Remedy
 from brrr.diagnosis.fewer_bits import fewer_bits
 from brrr.diagnosis.fusion import fusing
+from brrr.diagnosis.loading import loading
 from brrr.diagnosis.persistent_kernel import persistent
 
 FIRST = (host.compiling, host.debugging)
-OF_HOST = (host.loading, host.waiting, host.allocating, host.pinning, host.keeping, host.optimiser)
+OF_HOST = (loading, host.waiting, host.allocating, host.pinning, host.keeping, host.optimiser)
 FAULTS = (*OF_HOST, looping, padding, strided, channels)
 GENERAL = (precision, in_one_setting, multiplying, fusing, halving, host.graph)
 REWRITES = (persistent, fewer_bits)

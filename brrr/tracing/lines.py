@@ -22,7 +22,9 @@ LINE, HEAD = "brrr_line: ", "`for "
 """How a span begins, which goes on with the file, the number and the text of its line; and the text of a loop."""
 DATA, ITEM = " (data)", re.compile(r"`(?:for (?=.+ in )|(?=.+ = .*\bnext\())(.+?) (?:in|=) ")
 """How a mark ends that follows a line which took data from an iterator; the names that such a line gives the item."""
-MOST, DEEPEST, SHOWN, LOOKS = 10_000, 100, 60, 9
+MADE, GIVEN = " (made)", re.compile(r"`(?!for )(\w+)(?:, \w+)*(?:: [^=]+)? = ")
+"""The same of a line that made an array, a picture or bytes without torch, and the (first) name that it gave."""
+MOST, DEEPEST, SHOWN, LOOKS = 10_000, 100, 60, 64
 """How often a line, and a function, is told before that is left to what stands around; lines around each other; and
 characters of a line's text; how often it is looked at what an iterator gives."""
 LEARNED = 2
@@ -116,6 +118,22 @@ class LineSpans:
             if not all(isinstance(frame.f_locals.get(each), self.no_data) for each in items):
                 with self.mark(f"{name}{DATA}"):
                     pass
+            given = GIVEN.findall(name) if self.told[name] < LOOKS else ()
+            if given and is_outside(frame.f_locals.get(given[0])):
+                with self.mark(f"{name}{MADE}"):
+                    pass
+
+
+def is_outside(value: Any) -> bool:
+    """Whether a value is data that torch has not made: an array, a picture, bytes, or a row of such.
+
+    >>> is_outside([b"a file"]), is_outside("a text"), is_outside(torch.ones(2))
+    (True, False, False)
+    """
+    while isinstance(value, list | tuple) and value:
+        value = value[0]
+    array = hasattr(value, "__array_interface__") and getattr(value, "shape", None) != ()
+    return array or isinstance(value, bytes | bytearray | memoryview)
 
 
 @cache

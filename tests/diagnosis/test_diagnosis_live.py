@@ -207,12 +207,6 @@ def test_the_operators_stand_under_the_roof() -> None:
     assert found.peak_share is not None and "utilisation" in found.details() and "profiler" in found.details()
 
 
-def test_a_loader_that_sleeps_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("brrr.diagnosis.assess.cpu_count", lambda: 4)
-    found = quick(lambda: (time.sleep(0.02), torch.ones(64, 64).tanh()))
-    assert found.regime == "overhead" and found.remedies[0].name == "load in the background"
-
-
 @pytest.mark.usefixtures("one_thread")
 def test_anomaly_detection_is_found() -> None:
     layer, x = nn.Linear(64, 64), torch.randn(8, 64)

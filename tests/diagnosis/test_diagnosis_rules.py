@@ -3,13 +3,11 @@
 import json
 from collections.abc import Callable
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 from traces import Maker, diagnosis, gains, pick, plain, predicted_us, product, tiny
 
 from brrr.diagnosis.diagnosing import diagnose_trace, of_run, without_profiler
-from brrr.diagnosis.host_remedies import loading
 from brrr.diagnosis.live import Run
 from brrr.diagnosis.split import Split
 from brrr.roofline.device_model import model_of
@@ -195,17 +193,3 @@ def test_a_share_of_a_peak_says_of_which(name: str, dtype: str, device: str, tmp
     dtype = dtype.split()[0] if "H200" in device else "fp32"
     assert f"in {dtype})" in found.details() and found.peak.endswith(f" in {dtype}"), found.details()
     assert (next(line for line in found.operators).products == "tf32") == (dtype == "tf32")
-
-
-@pytest.mark.parametrize(("gpu", "flags", "workers", "step_s"), [
-    (False, {}, 1, 0.334), (False, {"cores": 1, "threads": 1}, 1, 0.419), (False, {"cores": 2, "threads": 2}, 2, 0.252),
-    (False, {"cores": 9, "threads": 4}, 4, 0.085), (True, {}, 1, 0.334), (True, {"cores": 2, "threads": 2}, 2, 0.167),
-    (False, {"cores": 2, "threads": 2, "asleep_s": 0.334}, 2, 0.167),
-])  # fmt: skip
-def test_workers_hide_loading_as_cores_allow(gpu: bool, flags: dict[str, float], workers: int, step_s: float) -> None:
-    """Of a step of 419 ms 334 are loading. On 2 cores, with 2 workers, such a step took 224 ms, and with one 384."""
-    times, lines = {"waiting for data": 0.334}, {"waiting for data": {"a.py:7": 9, "a.py:8": 1}}
-    split = Split(0.419, 0.085, 0.0, times, times, lines=lines)
-    known = SimpleNamespace(wall_s=0.419, device_s=0.085, host_s=0.334, steps=1, split=split, gpu=gpu, flags=flags)
-    assert (found := loading(known)) is not None and found.gain == pytest.approx(0.419 / step_s)
-    assert found.why.startswith("First make a.py:7 faster: in 79.7 %") and f"With num_workers={workers} " in found.why
