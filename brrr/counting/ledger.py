@@ -12,7 +12,7 @@ from brrr.counting.cost import Life
 from brrr.counting.traffic import Access, CallTraffic, amount, covered_by, region_of, storage_key
 from brrr.gpu import is_cpu
 
-_OF_A_CACHE = 3
+OF_A_CACHE = 3
 """Dimensions, at least, of keys and values that are kept; statistics and counters have fewer."""
 
 
@@ -49,6 +49,8 @@ class Ledger:
             key = self._enter(tensor, self._given)
             if part:
                 self._parts.setdefault(key, part)
+            if part == "parameters":  # which outlive every call
+                self._alive.discard(key)
 
     def _enter(self, tensor: torch.Tensor, among: dict[int, int]) -> int:
         key, storage = storage_key(tensor), tensor.untyped_storage()
@@ -99,7 +101,7 @@ class Ledger:
             in_part = any(each.bytes < self._given[key] for each in self._written.get(key, ()))
             return "cache" if in_part else known or "inputs"
         if key not in self._died and key not in results:
-            return "cache" if self._dims[key] >= _OF_A_CACHE else "other"
+            return "cache" if self._dims[key] >= OF_A_CACHE else "other"
         at = bisect_right(self._backward, born)
         in_backward = bool(at) and self._backward[at - 1] == born
         passed_back = at < len(self._backward) and self._backward[at] <= died

@@ -23,6 +23,7 @@ from brrr.core.callables import require_callable, require_run
 from brrr.core.errors import ArgumentError, BrrrError, TraceError, UnavailableError, first_line
 from brrr.counting.cost import Cost
 from brrr.counting.description import Description, device_around
+from brrr.counting.ledger import OF_A_CACHE
 from brrr.counting.mode import CostMode, only_strided
 from brrr.counting.parts import as_written, replaced
 from brrr.counting.state import as_before, reached
@@ -124,15 +125,21 @@ def _counted(
 def _once(
     counting: CostMode, fn: Callable[..., Any], given: Any, inputs: list[Any], backward: bool, held: Iterable[Any]
 ) -> Cost:
+    counting.given(inputs, "inputs")
+    kept = list[FakeTensor]()
     for each in held:
-        if isinstance(each, torch.optim.Optimizer):
+        if isinstance(each, FakeTensor):
+            kept.append(each)
+        elif isinstance(each, torch.optim.Optimizer):
             counting.given(_pytree.tree_leaves(list(each.state.values())), "optimiser")
         elif isinstance(each, nn.Parameter):
             counting.given([each], "parameters")
             counting.given([each.grad], "gradients")
         elif isinstance(each, nn.Module):
             counting.given(each.buffers(), "other")
-    counting.given(inputs, "inputs")
+    for each in kept:
+        counting.given([each], "cache" if each.dim() >= OF_A_CACHE else "other")
+    del held, kept, each  # which would keep from dying what the call replaces
     results = _forward(counting, fn, given, backward)
     gradients = _backward(counting, inputs, results) if backward else ()
     counting.given([*gradients, *(leaf.grad for leaf, _ in counting.leaves.values())], "gradients")

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from brrr.core import units
 from brrr.core.cards import Card, Carded
 from brrr.counting.cost import Cost, Life
-from brrr.roofline.allocator import Allocator, Block
+from brrr.roofline.allocator import Allocator
 from brrr.roofline.device_model import DeviceModel
 
 PARTS = ("parameters", "gradients", "optimiser", "activations", "temporaries", "workspace", "cache", "inputs", "other")
@@ -93,64 +93,39 @@ def memory_of(work: Cost, model: DeviceModel, limit_bytes: float | None = None) 
     """
     if not work.operators:
         return None
-    lives = [*(work.lives or [Life(int(work.working_set_bytes), -1, 1, "other")]), *_workspaces(work, model)]
-    context = CONTEXT_BYTES if model.is_gpu else 0
-    device_bytes = model.hardware.memory_bytes if model.hardware and model.is_gpu else None
-    if limit_bytes is None:
-        limit_bytes = device_bytes - context if device_bytes else math.inf
-    allocated, reserved = _allocated(lives) if model.is_gpu else (_alive(lives), 0)
+    known, context_bytes = model.hardware, CONTEXT_BYTES * model.is_gpu
+    there = known.memory_bytes if known and model.is_gpu else None
+    lives = [*(work.lives or [Life(int(work.working_set_bytes), -1, 1, "other")])]
+    if model.is_gpu:  # torch gives cuBLAS memory once in each thread, and autograd's is another
+        nbytes = OF_HOPPER if known and known.compute_capability in ((9, 0), (10, 0)) else WORKSPACE_BYTES
+        threads = {each.backward for each in work.operators if each.kind == "matmul"}
+        lives += [Life(nbytes, -1, len(work.operators), "workspace")] * len(threads)
+    allocated, reserved_bytes = _played(lives, Allocator(caching=model.is_gpu))
     peak, parts = max(allocated), Counter[str]()
-    place = allocated.index(peak)
     for each in lives:
-        if each.born < place <= each.died:
-            parts[each.part] += each.nbytes
+        parts[each.part] += each.nbytes * (each.born < allocated.index(peak) <= each.died)
     parts["other"] += peak - parts.total()  # what is rounded up
-    return Memory(model.device, peak, {name: parts[name] for name in PARTS if parts[name]}, reserved or peak, context,
-                  device_bytes, _fits(lives, reserved, limit_bytes), tuple(allocated[1:]))  # fmt: skip
+    most, fits = limit_bytes or (there - context_bytes if there else math.inf), True
+    if reserved_bytes > most:  # it may get along with less
+        try:
+            _played(lives, Allocator(most))
+        except MemoryError:
+            fits = False
+    found = {name: parts[name] for name in PARTS if parts[name]}
+    return Memory(model.device, peak, found, reserved_bytes or peak, context_bytes, there, fits, tuple(allocated[1:]))
 
 
-def _workspaces(work: Cost, model: DeviceModel) -> list[Life]:
-    """Torch gives cuBLAS memory once in a thread; autograd runs the backward pass in another."""
-    if not model.is_gpu or model.hardware is None:
-        return []
-    nbytes = OF_HOPPER if model.hardware.compute_capability in ((9, 0), (10, 0)) else WORKSPACE_BYTES
-    threads = {each.backward for each in work.operators if each.kind == "matmul"}
-    return [Life(nbytes, -1, len(work.operators), "workspace")] * len(threads)
-
-
-def _alive(lives: Sequence[Life]) -> list[int]:
-    """The bytes alive before all operators, and while each ran."""
-    change = Counter[int]()
+def _played(lives: Sequence[Life], pool: Allocator) -> tuple[list[int], int]:
+    """The bytes allocated before all operators, and while each ran; and the most that is reserved."""
+    born, died = defaultdict[int, list[Life]](list), defaultdict[int, list[tuple[int, int, bool]]](list)
     for each in lives:
-        change[each.born + 1] += each.nbytes
-        change[each.died + 1] -= each.nbytes
-    found = [0]
-    for place in range(max(change)):
-        found.append(found[-1] + change[place])
-    return found[1:]
-
-
-def _allocated(lives: Sequence[Life], limit_bytes: float = math.inf) -> tuple[list[int], int]:
-    """The same as torch's allocator has them, and the most that it reserves."""
-    born, died = defaultdict[int, list[Life]](list), defaultdict[int, list[Block]](list)
-    for each in lives:
-        born[each.born + 1].append(each)
-    pool, found, most = Allocator(limit_bytes), list[int](), 0
-    for place in range(max(each.died for each in lives) + 1):
-        for block in died.pop(place, ()):
-            pool.give_back(block)
-        for each in born[place]:
-            died[each.died + 1].append(pool.allocate(each.nbytes))
+        born[each.born].append(each)
+    found, most = list[int](), 0
+    for now in range(-1, max(each.died for each in lives)):
+        for block in died.pop(now, ()):
+            pool.give_back(*block)
+        for each in born[now]:
+            died[each.died].append(pool.allocate(each.nbytes))
         found.append(pool.allocated_bytes)
         most = max(most, pool.reserved_bytes)
     return found, most
-
-
-def _fits(lives: Sequence[Life], reserved: int, limit_bytes: float) -> bool:
-    """Whether the allocator gets along with less than it would reserve."""
-    if reserved > limit_bytes:
-        try:
-            _allocated(lives, limit_bytes)
-        except MemoryError:
-            return False
-    return True

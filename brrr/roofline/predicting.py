@@ -293,7 +293,7 @@ def predict(
 
     def one(fn: Any, *args: Any, **kwargs: Any) -> Prediction:
         own = replace(model, used={}, notes=[*model.notes])  # what it rests on, and no other
-        work = _cost(fn, args, kwargs, backward, own)
+        work = counted(fn, args, kwargs, backward, own)
         kernels = lowered(_in_precision(_kernels(work, own, how, dtype), own, tf32), own, events=how != "graph")
         apart = UNCACHED if cold else work.working_set_bytes
         times = operator_times(kernels, own, how, apart, work.gradients, work.lines)
@@ -318,7 +318,8 @@ def _check(how: str, calls: int, dtype: str) -> None:
         raise ArgumentError("predict", "dtype", dtype, f"one of {known}")
 
 
-def _cost(fn_or_cost: Any, args: tuple[Any, ...], kwargs: dict[str, Any], backward: bool, model: DeviceModel) -> Cost:
+def counted(fn_or_cost: Any, args: tuple[Any, ...], kwargs: dict[str, Any], backward: bool, model: DeviceModel) -> Cost:
+    """What a callable costs with the operators that the device runs."""
     if isinstance(fn_or_cost, Cost):
         if args or kwargs or backward:
             given = next(iter((*args, *kwargs.values())), backward)
