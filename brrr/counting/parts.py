@@ -118,9 +118,14 @@ _RNN, _GROUPED = torch.ops.aten._cudnn_rnn.default, torch.ops.aten._grouped_mm.d
 def _recurrent(x: Tensor, weight: Sequence[Tensor], *others: Any) -> tuple[Tensor, ...]:
     """cuDNN's layer; torch's description has no buffer of the weights, which the backward takes.
 
-    Here it is empty: each weight is read where it lies. How much cuDNN keeps for the backward, only a run tells.
+    Here it is empty: each weight is read where it lies. How much cuDNN keeps for the backward pass is assumed.
     """
-    return *_RNN(x, weight, *others)[:4], x.new_empty(0)
+    found = _RNN(x, weight, *others)
+    gates = weight[0].shape[0] // weight[1].shape[1]
+    kept = (
+        found[0].numel() * others[7] * (gates + 2) * bool(others[10])
+    )  # each step's gates, cell and state, for a layer
+    return *found[:3], x.new_empty(kept), x.new_empty(0)
 
 
 def _recurrent_backward(
@@ -151,19 +156,25 @@ def _as_cudnn(own: Callable[..., Any], mode: int, x: Tensor, *given: Any) -> Any
     return _RNN(x, weights, len(weights) // len(h), None, h, c, mode, *about)[: 2 + (c is not None)]
 
 
+def _dropped(own: Callable[..., Tensor], x: Tensor, share: float, train: bool) -> Tensor:
+    """A dropout as one operator, which keeps a byte of each element for the backward pass."""
+    return torch.native_dropout(x, share, train)[0] if train and share else own(x, share, train)
+
+
 def _is_list(given: object) -> bool:
     return isinstance(given, list | tuple)
 
 
 @contextmanager
 def by_cudnn() -> Iterator[None]:
-    """What torch chooses on a GPU, also where there is none: recurrent layers by cuDNN, where it may be used, and
-    optimizers that take all tensors at once.
+    """What torch chooses on a GPU, also where there is none: recurrent layers by cuDNN, where it may be used, dropout
+    in one piece, and optimizers that take all tensors at once.
     """
     with ExitStack() as all_of_them:
         for mode, name in enumerate(("rnn_relu", "rnn_tanh", "lstm", "gru") if torch.backends.cudnn.enabled else ()):
             by = partial(_as_cudnn, getattr(torch._VF, name), mode)
             all_of_them.enter_context(replaced(torch._VF, name, by))
+        all_of_them.enter_context(replaced(torch._VF, "dropout", partial(_dropped, torch._VF.dropout)))
         all_of_them.enter_context(replaced(_OPTIM, "_get_foreach_kernels_supported_devices", lambda: [CUDA, "cpu"]))
         yield
 

@@ -8,7 +8,6 @@ from dataclasses import replace
 from itertools import chain, repeat
 from typing import Any, NamedTuple, overload
 
-from brrr.core import units
 from brrr.core.callables import require_callable
 from brrr.core.errors import ArgumentError, extras
 from brrr.counting.cost import Cost, OperatorCost
@@ -294,7 +293,7 @@ def predict(
 
     def one(fn: Any, *args: Any, **kwargs: Any) -> Prediction:
         own = replace(model, used={}, notes=[*model.notes])  # what it rests on, and no other
-        work = _cost(fn, args, kwargs, backward, own)
+        work = counted(fn, args, kwargs, backward, own)
         kernels = lowered(_in_precision(_kernels(work, own, how, dtype), own, tf32), own, events=how != "graph")
         apart = UNCACHED if cold else work.working_set_bytes
         times = operator_times(kernels, own, how, apart, work.gradients, work.lines)
@@ -319,7 +318,8 @@ def _check(how: str, calls: int, dtype: str) -> None:
         raise ArgumentError("predict", "dtype", dtype, f"one of {known}")
 
 
-def _cost(fn_or_cost: Any, args: tuple[Any, ...], kwargs: dict[str, Any], backward: bool, model: DeviceModel) -> Cost:
+def counted(fn_or_cost: Any, args: tuple[Any, ...], kwargs: dict[str, Any], backward: bool, model: DeviceModel) -> Cost:
+    """What a callable costs with the operators that the device runs."""
     if isinstance(fn_or_cost, Cost):
         if args or kwargs or backward:
             given = next(iter((*args, *kwargs.values())), backward)
@@ -409,14 +409,5 @@ def _prediction(
         busy_s=sum(each.device_s or 0.0 for each in times) if model.is_gpu else None,
         bound=bound, margin=margin, operators=times, cost=work, origin=model.origin,
         basis=tuple(model.used.values()), notes=tuple(model.notes), unknown=unknown,
-        too_large=_too_large(work, model), model=model,
+        model=model,
     )  # fmt: skip
-
-
-def _too_large(work: Cost, model: DeviceModel) -> str:
-    """What it needs and the device has not, in words; of a bare cost nobody knows what it needs at once."""
-    known = model.hardware if model.is_gpu and work.operators else None
-    if known is None or known.memory_bytes is None or work.working_set_bytes <= known.memory_bytes:
-        return ""
-    needed, there = units.nbytes(work.working_set_bytes), units.nbytes(known.memory_bytes)
-    return f"it needs {needed} at once and does not fit into the device's {there}"

@@ -5,7 +5,8 @@ python -m tools.judge FOLDER --rows    # each row as CSV instead
 
 What a folder holds is judged: calls (prediction.csv, operators*.csv) by its own peaks.json, which `brrr calibrate`
 writes; whole steps (programs.jsonl, steps.jsonl, exchanges.jsonl); what chance drew (unlisted*.jsonl), best on the
-machine that measured it; diagnoses (diagnosis/). An error is |predicted / measured - 1|. --only takes parts of it.
+machine that measured it; diagnoses (diagnosis/); memory (memory.csv, batches.csv). An error is
+|predicted / measured - 1|. --only takes parts of it.
 """
 
 import argparse
@@ -20,13 +21,13 @@ from brrr.core import units
 from brrr.core.files import PACKAGE
 from brrr.core.recordings import FILE
 from brrr.roofline.peaks import find_peaks
-from tools.judge import diagnosis, drawn, others, whole
+from tools.judge import diagnosis, drawn, memory, others, whole
 from tools.judge.cases import data
 from tools.judge.experiments import OF_CALLS
 from tools.judge.rows import Calls, Row
 
 RECORDINGS = PACKAGE.parent / "data" / "recordings"
-PARTS = (*OF_CALLS, "whole", "unlisted", "diagnosis", "others")
+PARTS = (*OF_CALLS, "whole", "unlisted", "diagnosis", "others", "memory")
 HEADS = "device", "group", "what", "n", "median", "90 %", "wanted"
 Key = tuple[str, str]
 
@@ -36,7 +37,8 @@ def rows(folder: Path, only: Sequence[str] = PARTS) -> Iterator[Row]:
     for name in OF_CALLS:
         if name in only and (folder / f"{name}.csv").is_file():
             yield from Calls(name, folder).rows()
-    for part, module in (("whole", whole), ("unlisted", drawn), ("diagnosis", diagnosis), ("others", others)):
+    for part, module in (("whole", whole), ("unlisted", drawn), ("diagnosis", diagnosis), ("others", others),
+                         ("memory", memory)):  # fmt: skip
         if part in only:
             yield from module.rows(folder)
 
