@@ -11,7 +11,7 @@ ORDER = (
     "matmul", "timers", "transfers", "nested_sine", "overlap", "first_call", "pseudo_linear", "pseudo_linear_flaws",
     "adds", "host_cost", "run_ahead", "scaling", "repeat", "unary", "working_set", "strides", "occupancy",
     "cos_cos", "sines", "fusion", "remat", "mlp", "gemm", "gemm_many", "vocabulary", "rnn_ladder", "rnn",
-    "strassen", "strassen_errors", "block", "utilisation", "mystery", "memory_swap", "decode", "prefill",
+    "strassen", "strassen_errors", "block", "utilisation", "mystery", "memory_swap", "decode", "prefill", "footprint",
     "attention", "compiled", "graph_breaks", "recompiles", "bits", "norms",
     "collective", "data_parallel", "tensor_parallel",
 )  # fmt: skip
