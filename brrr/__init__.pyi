@@ -27,7 +27,9 @@ from .kernels.elementwise.kernel import elementwise as elementwise
 from .kernels.elementwise.parse import LineError as LineError
 from .kernels.padding import padded_matmul as padded_matmul
 from .kernels.recurrent.layer import PersistentRNN as PersistentRNN
+from .roofline.batch import largest_batch as largest_batch
 from .roofline.calibrate import calibrate as calibrate
+from .roofline.memory import Memory as Memory
 from .roofline.peak import Peak as Peak
 from .roofline.peaks import MissingPeakError as MissingPeakError
 from .roofline.peaks import Peaks as Peaks

@@ -22,8 +22,9 @@ from brrr.core import units
 
 GREY = "#999999"
 COLOURS = {"overhead": "#D55E00", "memory": "#0072B2", "compute": "#009E73", "under-filled": "#E69F00",
-           "GPU busy": "#009E73"}  # fmt: skip
-"""Of Okabe and Ito, for what limits and for the parts of a bar; all else is grey."""
+           "GPU busy": "#009E73", "parameters": "#0072B2", "gradients": "#56B4E9", "optimiser": "#009E73",
+           "activations": "#E69F00", "temporaries": "#F0E442", "workspace": "#CC79A7", "cache": "#D55E00"}  # fmt: skip
+"""Of Okabe and Ito, for what limits, what takes memory, and the parts of a bar; all else is grey."""
 _CELL = "text-align:left;white-space:nowrap;padding:2px 14px 2px 0"
 _BAR = "display:flex;height:16px;margin:6px 0 2px;print-color-adjust:exact;-webkit-print-color-adjust:exact"
 

@@ -7,6 +7,7 @@
 | `tracing.py` | `cost(...)`: run a callable on fake tensors and count |
 | `state.py` | what a callable holds, and putting it back as it was |
 | `mode.py` | `CostMode`: the same over a real execution; which bytes no implementation could save |
+| `ledger.py` | what was given and made: the compulsory bytes, and how long each storage lived |
 | `parts.py` | operators of torch that are whole layers, by what a GPU runs for them; loops by their bodies |
 | `call.py` | one call of an operator; its form: along rows or columns, broadcast, strided |
 | `conventions.py` | how many FLOP each operator counts; `matmuls.py`, `reductions.py`: the formulas |

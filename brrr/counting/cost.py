@@ -3,7 +3,7 @@
 from collections import Counter
 from dataclasses import dataclass, field
 from itertools import groupby
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 from brrr.core import units
 from brrr.core.cards import Card, Carded
@@ -108,6 +108,15 @@ class OperatorCost:
         return self.read_bytes + self.written_bytes
 
 
+class Life(NamedTuple):
+    """A storage: its bytes, from which operator (by number, -1: before all) until before which it is, and for what."""
+
+    nbytes: int
+    born: int
+    died: int
+    part: str
+
+
 @dataclass(frozen=True, slots=True)
 class Cost(Carded):
     """How many floating-point operations a piece of work does, and how many bytes it moves.
@@ -136,6 +145,8 @@ class Cost(Carded):
         How many tensors autograd computes gradients for.
     lines : int
         How many lines of Python the callable ran besides its operators; each costs host time.
+    lives : tuple of Life
+        The storages of a call that is not the first, with what the one before it left; `Prediction.memory` adds up.
     """
 
     flop: float
@@ -145,6 +156,7 @@ class Cost(Carded):
     operators: tuple[OperatorCost, ...] = ()
     gradients: int = 0
     lines: int = field(default=0, compare=False)
+    lives: tuple[Life, ...] = field(default=(), compare=False, repr=False)
     _more: ClassVar[tuple[str, ...]] = ("arithmetic_intensity", "unknown")
 
     def __post_init__(self) -> None:

@@ -4,7 +4,6 @@ import gc
 import os
 import sys
 import weakref
-from collections import defaultdict
 from collections.abc import Callable, Iterable
 from functools import partial
 from types import FrameType
@@ -12,7 +11,6 @@ from typing import Any
 
 import torch
 from torch._subclasses.fake_tensor import FakeTensor, unset_fake_temporarily
-from torch.multiprocessing.reductions import StorageWeakRef
 from torch.utils import _pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 
@@ -20,9 +18,10 @@ from brrr.core.errors import TraceError
 from brrr.counting.call import Call, call_of, form_of
 from brrr.counting.conventions import counted, dtype_of
 from brrr.counting.cost import Cost, OperatorCost
+from brrr.counting.ledger import Ledger
 from brrr.counting.modules import Modules
 from brrr.counting.parts import DESCRIBED, PARTS
-from brrr.counting.traffic import Access, CallTraffic, amount, covered_by, is_view, region_of, storage_key, traffic_of
+from brrr.counting.traffic import amount, is_view, traffic_of
 from brrr.gpu import is_cpu, is_gpu
 
 
@@ -58,6 +57,7 @@ class CostMode(TorchDispatchMode):
         self._resident = resident
         self.ledger = Ledger()
         self._modules = Modules()
+        self._in_backward = False
 
     def cost(self, *results: Any) -> Cost:
         """The cost of what ran so far.
@@ -74,6 +74,7 @@ class CostMode(TorchDispatchMode):
         return Cost(
             float(flop), float(min(compulsory, eager)), float(eager), touched, tuple(self.operators),
             len(self.leaves) if any(each.backward for each in self.operators) else 0, self.lines.count,
+            self.ledger.lives(returned),
         )  # fmt: skip
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -111,7 +112,11 @@ class CostMode(TorchDispatchMode):
         """Remember the parameters, with the gradient each has: `cost` asks for one by them."""
         for leaf in _pytree.tree_leaves((args, kwargs)):
             if isinstance(leaf, torch.Tensor) and leaf.requires_grad and leaf.is_leaf:
-                self.leaves.setdefault(id(leaf), (leaf, leaf.grad))
+                self.leaves.setdefault(id(leaf), (leaf, None if isinstance(leaf.grad, FakeTensor) else leaf.grad))
+
+    def given(self, tensors: Iterable[Any], part: str) -> None:
+        """Note what tensors are for; anything else among them is passed over."""
+        self.ledger.given((self._resident(each) for each in tensors if isinstance(each, torch.Tensor)), part)
 
     def _count(self, call: Call) -> None:
         taken = [tensor for _, tensor in call.each_argument()]
@@ -120,13 +125,17 @@ class CostMode(TorchDispatchMode):
         only_strided(call.outputs)
         self.ledger.given(taken)
         traffic = traffic_of(call)
-        self.ledger.made(call.outputs)
+        backward = for_gradient()
+        if self._in_backward and not backward:
+            self.given((leaf.grad for leaf, _ in self.leaves.values()), "gradients")
+        self._in_backward = backward
+        self.ledger.made(call.outputs, backward and not torch.is_grad_enabled())
         self.ledger.enter(traffic)
         kind, flop, matmuls = ("view", 0.0, ()) if is_view(call) else counted(call)
         read, written = amount(traffic.reads) + traffic.again_bytes, amount(traffic.writes)
         shapes = tuple(tuple(tensor.shape) for tensor in taken or call.outputs)
         recent = self.ledger.recent(traffic)
-        about = dtype_of(call), shapes, kind, matmuls, form_of(call, kind), for_gradient(), recent, self._modules.now()
+        about = dtype_of(call), shapes, kind, matmuls, form_of(call, kind), backward, recent, self._modules.now()
         self.operators.append(OperatorCost(call.full_name, flop, read, written, *about))
 
 
@@ -236,95 +245,6 @@ class Lines:
             self.count += frame.f_lineno not in seen
             seen.update({0: frame.f_lasti, frame.f_lineno: 0})
         return frame.f_trace
-
-
-# ---------------------------------------------------------------------------------------------------------------------
-# What no implementation of a function could save: its inputs read once, its results written once.
-
-
-class Ledger:
-    """Keeps apart the storages that a function was given and those that it made itself.
-
-    `read` and `write` hold the accesses to given storages, a read only where the function has not written there before.
-    A weak reference to each storage is kept: while it is, no other storage gets the same key.
-    """
-
-    def __init__(self) -> None:
-        self.read: list[Access] = []
-        self.write: list[Access] = []
-        self._written: dict[int, list[Access]] = defaultdict(list)
-        self._seen: dict[int, StorageWeakRef] = {}
-        self._made: dict[int, int] = {}
-        self._alive_bytes = self._peak_bytes = 0
-        self._alive: set[int] = set()
-        self._touched = defaultdict[int, dict[Any, float]](dict)  # by region, None for all of a storage
-        self._freed = defaultdict[int, list[float]](list)
-        self._moved = 0.0
-
-    def given(self, tensors: Iterable[torch.Tensor]) -> None:
-        """Note the tensors that an operator takes: what was not made here was given."""
-        for tensor in tensors:
-            self._seen.setdefault(storage_key(tensor), StorageWeakRef(tensor.untyped_storage()))
-
-    def made(self, tensors: Iterable[torch.Tensor]) -> None:
-        """Note the tensors that an operator returns: a storage not seen before was made by it."""
-        gone = {key for key in self._alive if self._seen[key].expired()}
-        self._alive -= gone
-        for key in gone:
-            self._freed[self._made[key]].append(max(self._touched[key].values(), default=0.0))
-        for tensor in tensors:
-            key, storage = storage_key(tensor), tensor.untyped_storage()
-            if key not in self._seen:
-                self._seen[key] = StorageWeakRef(storage)
-                self._made[key] = storage.nbytes()
-                self._alive.add(key)
-                if again := self._freed[storage.nbytes()]:  # where one of its size was given back last, as in torch
-                    self._touched[key] = {None: again.pop()}
-        self._peak_bytes = max(self._peak_bytes, sum(self._made[key] for key in self._alive))
-
-    def recent(self, traffic: CallTraffic) -> tuple[tuple[float, float], ...]:
-        """Of how many of a call's bytes, which were touched before, how many bytes were touched since, its own too."""
-        accesses = dict.fromkeys((*traffic.reads, *traffic.writes))
-        found: list[tuple[float, float]] = []
-        for each in accesses:
-            before = self._touched[each.storage]
-            if known := [when for part, when in before.items() if part is None or covered_by(each.region, [part])]:
-                found.append((float(each.bytes), self._moved - max(known) + 2 * each.bytes))
-        self._moved += sum(each.bytes for each in accesses)
-        for each in accesses:
-            self._touched[each.storage][each.region] = self._moved
-        return tuple(found)
-
-    def enter(self, traffic: CallTraffic) -> None:
-        """Add one operator's accesses."""
-        outside = [access for access in traffic.reads if access.storage not in self._made]
-        self.read += [access for access in outside if not self._known(access)]
-        for access in traffic.writes:
-            if access.storage not in self._made:
-                self.write.append(access)
-                self._written[access.storage].append(access)
-
-    def _known(self, access: Access) -> bool:
-        whole = [each.region for each in self._written[access.storage] if each.picked is None]
-        return covered_by(access.region, whole)
-
-    def results(self) -> list[int]:
-        """The storages made here that are still alive."""
-        return [key for key in self._made if key in self._seen and not self._seen[key].expired()]
-
-    def returned_bytes(self, tensors: Iterable[torch.Tensor]) -> int:
-        """The bytes of results that lie in storages made here; views of what was given cost nothing."""
-        mine = [t for t in tensors if t.numel() and storage_key(t) in self._made]
-        return amount(Access(storage_key(t), region_of(t), region_of(t).bytes) for t in mine)
-
-    def alive_bytes(self) -> int:
-        """The bytes of all storages made here that are still alive."""
-        return sum(self._made[key] for key in self.results())
-
-    @property
-    def working_set_bytes(self) -> int:
-        """What was touched of the storages given, and the most that was alive at once of those made."""
-        return amount([*self.read, *self.write]) + self._peak_bytes
 
 
 # ---------------------------------------------------------------------------------------------------------------------

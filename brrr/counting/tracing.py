@@ -9,7 +9,8 @@ import logging
 import os
 import traceback
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
+from dataclasses import replace
 from typing import Any, cast
 
 import torch
@@ -91,27 +92,51 @@ def cost(fn: Callable[..., Any], *args: Any, backward: bool = False, run: bool =
             "cost", "fn", type(lazy), "a module with its parameters", "Call it once before, on real data."
         )
     stage = None if run else _Fake(device_around(held))
-    counting = CostMode(stage.resident) if stage else CostMode()
+    modes = [CostMode(stage.resident) if stage else CostMode()]
     with as_before([] if run else held):
-        found = _counted(counting, fn, leaves, structure, backward, stage)
+        found = _counted(modes, fn, leaves, structure, backward, stage, held)
     if not run:
-        _refuse_left(counting, fn)
+        _refuse_left(modes, fn)
     return found
 
 
 def _counted(
-    counting: CostMode, fn: Callable[..., Any], leaves: list[Any], structure: Any, backward: bool, stage: _Fake | None
-) -> Cost:
+    modes: list[CostMode], fn: Callable[..., Any], leaves: list[Any], structure: Any, backward: bool,
+    stage: _Fake | None, held: Iterable[Any],
+) -> Cost:  # fmt: skip
     packed = _pytree.tree_leaves(_pytree.tree_unflatten(leaves, structure), is_leaf=_is_packed)
     sizes = {id(each.batch_sizes) for each in packed if _is_packed(each)}  # whose values are known
     inputs = [leaf if stage is None or id(leaf) in sizes else stage.input(leaf) for leaf in leaves]
     try:
         with stage.surroundings() if stage else nullcontext(), as_written(), explained(fn, run=stage is None):
-            results = _forward(counting, fn, _pytree.tree_unflatten(inputs, structure), backward)
-            gradients = _backward(counting, inputs, results) if backward else ()
-            return counting.cost(results, gradients)
+            given = _pytree.tree_unflatten(inputs, structure)
+            found = _once(modes[0], fn, given, inputs, backward, held)
+            if stage and modes[0].ledger.results():  # it kept something, so that its next call begins with more
+                modes.append(CostMode(stage.resident))
+                with suppress(Exception):  # what can be called only once has no other call
+                    again = _once(modes[1], fn, given, inputs, backward, reached([given, fn]))
+                    return replace(found, lives=again.lives)
+            return found
     finally:
-        _without_fake_gradients(counting)
+        _without_fake_gradients(modes[0])
+
+
+def _once(
+    counting: CostMode, fn: Callable[..., Any], given: Any, inputs: list[Any], backward: bool, held: Iterable[Any]
+) -> Cost:
+    for each in held:
+        if isinstance(each, torch.optim.Optimizer):
+            counting.given(_pytree.tree_leaves(list(each.state.values())), "optimiser")
+        elif isinstance(each, nn.Parameter):
+            counting.given([each], "parameters")
+            counting.given([each.grad], "gradients")
+        elif isinstance(each, nn.Module):
+            counting.given(each.buffers(), "other")
+    counting.given(inputs, "inputs")
+    results = _forward(counting, fn, given, backward)
+    gradients = _backward(counting, inputs, results) if backward else ()
+    counting.given([*gradients, *(leaf.grad for leaf, _ in counting.leaves.values())], "gradients")
+    return counting.cost(results, gradients)
 
 
 def _is_packed(leaf: Any) -> bool:
@@ -124,13 +149,14 @@ def _written(fn: Callable[..., Any]) -> Callable[..., Any]:
     return fn if original is None else cast(Callable[..., Any], original)
 
 
-def _refuse_left(counting: CostMode, fn: Any) -> None:
+def _refuse_left(modes: list[CostMode], fn: Any) -> None:
     """TraceError where something of the count is still held, in a place that `as_before` does not know."""
-    counting.leaves.clear()
-    if not counting.ledger.results():
+    for each in modes:
+        each.leaves.clear()
+    if not any(each.ledger.results() for each in modes):
         return
     gc.collect()
-    left = set(counting.ledger.results())
+    left = {key for each in modes for key in each.ledger.results()}
     found = [each for each in gc.get_objects() if type(each) is FakeTensor and storage_key(each) in left]
     if found:
         by = sorted({type(each).__name__ for each in gc.get_referrers(*found) if each is not found} - {"frame"})

@@ -4,6 +4,7 @@
 | --- | --- |
 | `predicting.py` | `predict(...)`: from a callable or a `Cost` to a `Prediction`; the two clocks of host and device |
 | `prediction.py` | `Prediction`: the times, what limits, and every figure they rest on |
+| `memory.py`, `allocator.py`, `batch.py` | the peak of its memory and what for; torch's allocator; the largest batch |
 | `device_model.py` | `DeviceModel`: the figures of one device, each with its origin; assumed costs of launches |
 | `lowering.py`, `data/operators.toml` | what a GPU has in one piece, what a compiler fuses, what a sine amounts to |
 | `terms.py` | what one operator takes by its terms: host, memory, arithmetic; or a mere stream |

@@ -8,7 +8,6 @@ from dataclasses import replace
 from itertools import chain, repeat
 from typing import Any, NamedTuple, overload
 
-from brrr.core import units
 from brrr.core.callables import require_callable
 from brrr.core.errors import ArgumentError, extras
 from brrr.counting.cost import Cost, OperatorCost
@@ -409,14 +408,5 @@ def _prediction(
         busy_s=sum(each.device_s or 0.0 for each in times) if model.is_gpu else None,
         bound=bound, margin=margin, operators=times, cost=work, origin=model.origin,
         basis=tuple(model.used.values()), notes=tuple(model.notes), unknown=unknown,
-        too_large=_too_large(work, model), model=model,
+        model=model,
     )  # fmt: skip
-
-
-def _too_large(work: Cost, model: DeviceModel) -> str:
-    """What it needs and the device has not, in words; of a bare cost nobody knows what it needs at once."""
-    known = model.hardware if model.is_gpu and work.operators else None
-    if known is None or known.memory_bytes is None or work.working_set_bytes <= known.memory_bytes:
-        return ""
-    needed, there = units.nbytes(work.working_set_bytes), units.nbytes(known.memory_bytes)
-    return f"it needs {needed} at once and does not fit into the device's {there}"

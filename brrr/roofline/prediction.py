@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import groupby
 from typing import Any, Literal
 
@@ -14,6 +15,7 @@ from brrr.core.measurement import FIELDS, Badge
 from brrr.counting.by_module import ByModule, by_module
 from brrr.counting.cost import Cost, OperatorCost
 from brrr.roofline.device_model import NOT_THIS_ONE, DeviceModel, Used, Where
+from brrr.roofline.memory import Memory, memory_of
 from brrr.roofline.peaks import short
 from brrr.roofline.terms import KERNELS, OperatorTime
 
@@ -78,8 +80,6 @@ class Prediction(Carded):
     unknown : tuple of str
         Operators whose time nothing tells. Then the times are lower bounds, and `bound` is "unknown"; `bounded` tells
         whether they say anything, and only then it prints "at least" and a time.
-    too_large : str
-        How much memory the work takes, if the device has less.
     kernels : tuple of OperatorCost
         What the last of `operators` are the times of.
     model : DeviceModel or None
@@ -102,15 +102,27 @@ class Prediction(Carded):
     basis: tuple[Used, ...] = ()
     notes: tuple[str, ...] = ()
     unknown: tuple[str, ...] = field(default=())
-    too_large: str = ""
     kernels: tuple[OperatorCost, ...] = field(default=(), repr=False)
     model: DeviceModel | None = field(default=None, repr=False)
-    _more = "memory_s", "compute_s"
+    _more = "memory_s", "compute_s", "memory", "too_large"
 
     @property
     def kinds(self) -> tuple[str, ...]:
         """The sources of the figures that it rests on: "measured", "datasheet", "assumed"."""
         return tuple(kind for kind in ("measured", "datasheet", "assumed") if kind in {u.kind for u in self.basis})
+
+    @cached_property
+    def memory(self) -> Memory | None:
+        """The peak of its memory, and what for; of a bare cost nobody knows what it needs at once."""
+        return memory_of(self.cost, self.model) if self.model else None
+
+    @property
+    def too_large(self) -> str:
+        """How much memory it takes, if the device has less; else nothing."""
+        if self.memory is None or self.memory.fits:
+            return ""
+        needed, there = units.nbytes(self.memory.needed_bytes), units.nbytes(self.memory.device_bytes or 0)
+        return f"it needs {needed} at once and does not fit into the device's {there}"
 
     @property
     def memory_s(self) -> float:
@@ -186,7 +198,7 @@ class Predictions(list[Prediction]):
             device = "" if each.busy_s is None else units.seconds(each.busy_s, 2)
             time = units.seconds(each.period_s, 2) if each.bounded else "not known"
             time = f"at least {time}" if each.unknown and each.bounded else time
-            needed = units.nbytes(each.cost.working_set_bytes) if each.cost.operators else ""
+            needed = units.nbytes(each.memory.peak_bytes) if each.memory else ""
             limit, peaks = _BOUND[each.bound][0], " and ".join(each.kinds)
             rows.append((each.device, time, device * each.bounded, limit, needed, peaks))
         said = (f"{each.device}: {each.too_large}" for each in self if each.too_large)
