@@ -1,8 +1,8 @@
 """What a step of a language model holds in memory when it holds most, part by part: trained in several ways, or read.
 
 A step is followed allocation by allocation, as torch's profiler tells them on a CPU and on a GPU. What is alive at the
-peak belongs to a part by what it is (a parameter, a gradient, the optimiser's state, the cache of keys and values), else
-it is an activation, where the forward pass made it and left it to the backward pass, or a temporary. Bytes are in
+peak belongs to a part by what it is (a parameter, a gradient, an optimiser's state, a cache's keys and values), else it
+is an activation, where the forward pass made it and left it to the backward pass, or a temporary. Bytes are in
 `peak_bytes`, and add up from variant to variant: those of `activations` are in those of `peak`, which are in those of
 `reserved`, what the allocator has of the GPU. Out of memory, they are what was held, and what was asked for in vain.
 """
@@ -36,10 +36,10 @@ MEDIUM = Shape(32000, 1024, 24, 16, 16, 2816, "float32")
 TRAINED = ("AdamW", "SGD", "bf16 autocast", "checkpointing", "LoRA", "lengths vary")
 READ = ("inference", "decoding")
 WAYS = (*TRAINED, *READ)
-PARTS = ("parameters", "gradients", "state", "cache", "activations", "temporaries", "reserved")
+PARTS = ("parameters", "gradients", "state", "activations", "cache", "temporaries", "reserved")
 RUNGS = {
     "parameters": "parameters", "gradients": "up to gradients", "state": "up to the optimiser's state",
-    "cache": "up to keys and values", "activations": "up to activations", "peak": "a step at its peak",
+    "activations": "up to activations", "cache": "up to keys and values", "peak": "a step",
 }  # fmt: skip
 BATCHES, SEQUENCES = (1, 2, 4, 8, 16, 32), (64, 256, 512, 2048, 8192)
 CPU_TOKENS, CPU_SEQUENCE, GPU_SEQUENCE = 2048, 256, 512
@@ -55,7 +55,9 @@ def supports(variant: Variant, point: Point) -> bool:
 
 
 def cost(variant: Variant, point: Point) -> Cost:
-    """About two FLOP for each weight and token, three times as many where they are trained; the weights' bytes."""
+    """A step has about two FLOP for each weight and token, thrice in training, and moves the weights; a part has none."""
+    if variant.implementation != "peak":
+        return Cost(0.0, 0.0)
     shape, way = MEDIUM if variant.on_gpu else SMALL, str(point["way"])
     tokens = int(point["batch"]) * (1 if way == "decoding" else int(point["sequence"]))
     return Cost(2.0 * shape.weights * tokens * (1 + 2 * (way in TRAINED)), 4.0 * shape.weights)
@@ -80,7 +82,8 @@ EXPERIMENT = Experiment(
     ),
     package=__name__,
     needs="CUDA",
-    guides=(Guide("capacity", "the GPU's memory", "DATASHEET", "memory", _capacity),),
+    resident=True,
+    guides=(Guide("capacity", "the GPU's memory", "DATASHEET", "memory", _capacity, (*RUNGS, "reserved")),),
 )
 
 
@@ -101,7 +104,8 @@ def at_the_peak(events: Iterable[Event], forward_ns: int, backward_ns: int, grad
     >>> at_the_peak([(1, 100, 8), (5, 200, 4), (6, 300, 2), (7, 100, -8), (8, 300, -2)], 4, 9, {200})
     {'gradients': 4, 'activations': 8, 'temporaries': 2}
     """
-    alive, blocks, held, most, when = dict[int, tuple[int, int]](), [], 0, 0, 0
+    alive, blocks = dict[int, tuple[int, int]](), list[tuple[int, int, int, float]]()
+    held = most = when = 0
     for ns, place, nbytes in sorted(events):
         held += nbytes
         most, when = max((most, when), (held, ns), key=lambda each: each[0])
@@ -144,9 +148,8 @@ class Program:
         self.model.requires_grad_(not reads and way != "LoRA")
         if way == "LoRA":
             for layer in self.model.layers:
-                layer.attention.q, layer.attention.v = (
-                    Adapted(each, RANK) for each in (layer.attention.q, layer.attention.v)
-                )
+                attention: Any = layer.attention
+                attention.q, attention.v = (Adapted(each, RANK) for each in (attention.q, attention.v))
         self.trained = [each for each in self.model.parameters() if each.requires_grad]
         optimiser = torch.optim.SGD if way == "SGD" else torch.optim.AdamW
         self.optimiser = optimiser(self.trained, RATE) if self.trained else None
@@ -159,7 +162,7 @@ class Program:
         """All tokens but the last go into the cache, sequence by sequence: their activations are no part of a step."""
         from brrr_course.experiments.llama import new_cache
 
-        self.cache = new_cache(shape, *tokens.shape, like=self.model.embedding)
+        self.cache = new_cache(shape, len(tokens), tokens.shape[1], self.model.embedding)
         for at in range(len(tokens)):
             self.model(tokens[at : at + 1, :-1], [(k[at : at + 1], v[at : at + 1]) for k, v in self.cache])
 
@@ -193,7 +196,7 @@ class Program:
             return losses(wide, first).double()
         from brrr_course.experiments.llama import new_cache
 
-        cache = new_cache(wide.shape, *first.shape, like=wide.embedding)
+        cache = new_cache(wide.shape, 1, first.shape[1], wide.embedding)
         return nn.functional.cross_entropy(wide(first, cache), first[:, 0], reduction="none")
 
     def held(self) -> dict[str, int]:

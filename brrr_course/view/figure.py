@@ -13,7 +13,6 @@ from functools import reduce
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
-from brrr.core.cards import COLOURS
 from brrr.core.measurement import Estimate, Value
 from brrr_course.nouns.experiment import Line
 from brrr_course.view import words
@@ -26,6 +25,8 @@ if TYPE_CHECKING:
 Data = dict[str, Any]
 HUES = ("ink", "sky", "rose", "compute", "overhead", "under-filled")
 """Of lines that are no regime, in turn: the first three are no regime's, so that a figure of few lines borrows none."""
+REGIMES = ("overhead", "memory", "compute", "under-filled")
+"""Parts of a stack by these names have their hues."""
 MOST_ON = 3
 """Lines that are drawn at first, where more are shown."""
 BUTTONS = 4
@@ -424,7 +425,7 @@ def _stack(scene: Scene, names: Sequence[str]) -> Data:
     limits = {"rules": [{"label": label, "at": at} for label, at in rules.items()], "full": full} if rules else {}
     return limits | {
         "x": {"title": scene.y_label, "unit": scene.quantity.unit}, "totals": totals, "n": counts,
-        "parts": [{"name": name, "label": name, "hue": name if name in COLOURS else HUES[at % 3],
+        "parts": [{"name": name, "label": name, "hue": name if name in REGIMES else HUES[at % 3],
                    "at": rows[name]}
                   for at, name in enumerate(order)],
         "across": choices[0] if choices else -1,

@@ -8,8 +8,7 @@
 # %% [markdown] tags=["question"]
 # # 16 · Where does the memory go?
 #
-# A model that is small on disk can fill a GPU when it is trained. **What holds the memory at the worst moment of a step, and
-# will it fit?**
+# A model that is small on disk can fill a GPU in training. **What holds the memory at the worst moment of a step, and will it fit?**
 #
 # You will be able to:
 #
@@ -20,12 +19,15 @@
 # Know before: [11](11_language_model.ipynb)'s [[KV cache]].
 
 # %% tags=["setup", "question"]
+import torch
+
+from brrr import array, predict
 from brrr_course import check, claims, compare, explore, guess
 
 # %% [markdown] tags=["guess"]
 # ## Guess: the largest part
 #
-# The model is a decoder of 341 million weights (on a CPU a small one), trained with AdamW in float32. Its [[peak memory]] is a stack of parts:
+# A decoder of 341 million weights (on a CPU a small one), trained with AdamW in float32. Its [[peak memory]] is a stack:
 #
 # - **parameters**, and a **gradient** for each;
 # - the **[[optimiser's state]]**: AdamW keeps two running means for each parameter;
@@ -39,8 +41,8 @@ g = guess("Eight sequences of 2048 tokens: at the peak, the largest part is", op
 # %% tags=["run"]
 at = {"way": "AdamW", "batch": 8, "sequence": 2048}
 parts = {
-    "parameters": "parameters", "gradients": "gradients", "state": "optimiser's state", "cache": "keys and values",
-    "activations": "activations", "peak": "temporaries", "reserved": "reserved, unallocated",
+    "parameters": "parameters", "gradients": "gradients", "state": "optimiser's state", "activations": "activations",
+    "cache": "keys and values", "peak": "temporaries", "reserved": "reserved, unallocated",
 }  # fmt: skip
 explore("footprint", at=at, show={"stack": parts, "y": "bytes"}, unlock=g, title="What does a step hold at its peak?")
 
@@ -52,9 +54,9 @@ explore("footprint", at=at, show={"stack": parts, "y": "bytes"}, unlock=g, title
 #
 # In float32 a parameter is 4 bytes, its gradient 4, its state 8: with AdamW 16 bytes for each parameter, whatever the batch. Activations
 # <!-- by arithmetic: 4 + 4 + 2 * 4 -->
-# grow with the tokens, batch × sequence. For few tokens the fixed parts are the larger ones, and for many the activations.
+# grow with the tokens, batch × sequence. For few tokens the fixed parts are larger, for many the activations.
 #
-# The parts need not meet: gradients grow while the backward pass gives activations back. The stack shows the one moment at which most is held.
+# The stack shows one moment: while gradients grow, activations go.
 #
 # </details>
 #
@@ -76,12 +78,12 @@ explore("footprint", at=at, show={"stack": parts, "y": "bytes"}, unlock=g, title
 # | SGD | no state | activations |
 # | bf16 autocast | activations, not to half: norms and the loss stay wide | parameters and state, in float32 |
 # | [[checkpointing]] | activations: one input for each layer | the fixed parts |
-# | LoRA | gradients and state, to almost none | parameters, most activations |
+# | LoRA | gradients and state, nearly gone | parameters, most activations |
 # | inference | no gradients, state or activations | parameters |
 # | decoding | the same | parameters, and the KV cache |
 #
-# The **KV cache** grows with readers × tokens: at long sequences it outgrows the parameters. A server's `gpu_memory_utilization` is the share
-# of the GPU that it may take: what parameters and temporaries leave becomes cache.
+# The **KV cache** grows with readers × tokens, and outgrows the parameters. A server's `gpu_memory_utilization` is the share
+# of the GPU that it may take: what parameters leave becomes cache.
 
 # %% [markdown] tags=["guess"]
 # ## Guess: the price of recomputing
@@ -108,18 +110,17 @@ explore(
 compare(w, "footprint", ["peak"], batch=8, sequence=2048, way=("AdamW", "checkpointing"))
 
 # %% [markdown] tags=["explain"]
-# One more forward pass on top of three is a third more. That buys a larger batch. Fused, cheap operators cost less
-# ([05b](05b_codegen.ipynb)); *offloading* moves state or activations to the host instead, at the pace of the link ([02](02_transfers.ipynb)).
+# One more forward pass on top of three is a third more. Fused, cheap operators cost less
+# ([05b](05b_codegen.ipynb)); *offloading* moves state or activations to the host, at the link's pace ([02](02_transfers.ipynb)).
 #
 # ## Reserved, but not allocated
 #
 # `cudaMalloc` is slow, so PyTorch's [[caching allocator]] keeps freed memory for its next tensors. `nvidia-smi` shows what is *reserved*;
-# tensors hold what is *allocated*. A free block serves a request only if it is large enough in one piece. When lengths change from step to step,
-# gaps remain that fit nothing: [[fragmentation]] (*lengths vary* in the stack).
-# <!-- by definition of fragmentation -->
+# tensors hold what is *allocated*. A request needs one free piece that is large enough. When lengths change from step to step,
+# gaps remain that are too small: [[fragmentation]] (*lengths vary* in the stack).
 #
-# `empty_cache()` gives the driver back what is wholly free. It closes no gap between tensors, lowers no peak, and the next step
-# asks for the memory again. Padding to a few lengths helps, or `PYTORCH_ALLOC_CONF=expandable_segments:True`.
+# `empty_cache()` gives the driver back what is wholly free. It closes no gap between tensors and lowers no peak.
+# Padding to a few lengths helps, or `PYTORCH_ALLOC_CONF=expandable_segments:True`.
 
 # %% [markdown] tags=["explore"]
 # ## Explore: will it fit?
@@ -128,8 +129,8 @@ compare(w, "footprint", ["peak"], batch=8, sequence=2048, way=("AdamW", "checkpo
 #
 # <details><summary>Answer</summary>
 #
-# A step that is out of memory stands above the dashes, with what it held and asked for; in the stack it turns red. With a quarter of the tokens
-# in each sequence, about four times as many sequences fit: activations count tokens. (On a CPU there are no dashes.)
+# What is out of memory stands above the dashes; in the stack it turns red. With a quarter of the tokens
+# in each sequence, about four times as many sequences fit: activations count tokens. (A CPU has no dashes.)
 #
 # </details>
 
@@ -143,6 +144,13 @@ explore(
     title="Will it fit?",
 )
 
+# %% [markdown] tags=["explore"]
+# On any machine, `predict` counts the same stack before anything runs:
+
+# %% tags=["explore"]
+layer = torch.nn.TransformerEncoderLayer(1024, 16, 4096, batch_first=True)
+predict(layer, array((8, 2048, 1024)), device="h200", backward=True).memory
+
 # %% [markdown] tags=["your-turn"]
 # ## Your turn: the largest batch
 #
@@ -155,8 +163,8 @@ check("16-fit", fixed_gb=..., batch=...)
 # %% [markdown] tags=["your-turn"]
 # ## More: what keeps it alive?
 #
-# This loop needs more memory at each step: `total` holds the loss, the loss its graph, the graph the step's activations. *Fix* `train` so that
-# it returns the same mean loss as a number, and keeps no step's graph. Then write `train=train`.
+# This loop needs more memory at each step: `total` holds the loss, the loss its graph, the graph the activations. *Fix* `train`: it must
+# return the same mean loss as a number, and keep no step's graph. Then write `train=train`.
 
 
 # %% tags=["your-turn", "exercise:16-alive", "makes"]
@@ -185,7 +193,7 @@ claims("16")
 # ## Remember
 #
 # > **Rule.** For AdamW in float32 plan 16 bytes for each parameter, and add the activations of all tokens of a batch.
-# <!-- so footprint@cpu: at(way='AdamW', batch=1, sequence=64); peak_bytes('cpu-state') / peak_bytes('cpu-parameters') is 3.99 to 4.01 -->
+# <!-- so remat: 4 + 4 + 2 * 4 is 16 to 16 -->
 #
 # - Memory is a stack at one moment: parameters, gradients, state, activations, temporaries, cache.
 # - Checkpointing trades time for activations, LoRA removes gradients and state, inference keeps neither.

@@ -28,7 +28,7 @@ class _Kept(torch.autograd.Function):
         return grads[0], None
 
 
-class Watched(torch.nn.Linear):
+class WatchedLinear(torch.nn.Linear):
     """A layer that knows how many of its graphs were alive at once."""
 
     def __init__(self) -> None:
@@ -44,7 +44,7 @@ class Watched(torch.nn.Linear):
 @exercise("16-alive")
 def alive(train: Any) -> str:
     """The mean of the steps' losses as a number, the same weights afterwards, and one graph alive at a time."""
-    given, batches = Watched(), [torch.randn(3, WIDTH) for _ in range(STEPS)]
+    given, batches = WatchedLinear(), [torch.randn(3, WIDTH) for _ in range(STEPS)]
     expected, losses = torch.nn.Linear(WIDTH, WIDTH), []
     expected.load_state_dict(given.state_dict())
     optimizers = [torch.optim.SGD(each.parameters(), RATE) for each in (given, expected)]

@@ -46,7 +46,7 @@ check("16-alive", train=train)
 # | | |
 # | --- | --- |
 # | Goal | Split the memory of a step into its parts, calculate whether it fits, and say what frees which part at which price. |
-# | Minutes | 40 |
+# | Minutes | 35 |
 # | Before | Lessons 02 and 11; 05b for rematerialisation. |
 # | Answers | [solutions/16_memory.ipynb](../notebooks/solutions/16_memory.ipynb) |
 #
