@@ -55,7 +55,7 @@ def supports(variant: Variant, point: Point) -> bool:
 
 
 def cost(variant: Variant, point: Point) -> Cost:
-    """A step has about two FLOP for each weight and token, thrice in training, and moves the weights; a part has none."""
+    """A step has about two FLOP for each weight and token, thrice in training, and moves its weights; a part none."""
     if variant.implementation != "peak":
         return Cost(0.0, 0.0)
     shape, way = MEDIUM if variant.on_gpu else SMALL, str(point["way"])
