@@ -33,12 +33,12 @@ if TYPE_CHECKING:
 MEDIUM = Shape(32000, 1024, 24, 16, 16, 2816, "float32")
 """On a GPU: 341 million weights, as many heads of keys as of queries."""
 
-TRAINED = ("AdamW", "SGD", "bf16 autocast", "checkpointing", "LoRA", "lengths vary")
+TRAINED = ("SGD", "AdamW", "bf16 autocast", "checkpointing", "LoRA", "lengths vary")
 READ = ("inference", "decoding")
 WAYS = (*TRAINED, *READ)
 PARTS = ("parameters", "gradients", "state", "activations", "cache", "temporaries", "reserved")
 RUNGS = {
-    "parameters": "parameters", "gradients": "up to gradients", "state": "up to the optimiser's state",
+    "parameters": "parameters", "gradients": "up to gradients", "state": "up to state",
     "activations": "up to activations", "cache": "up to keys and values", "peak": "a step",
 }  # fmt: skip
 BATCHES, SEQUENCES = (1, 2, 4, 8, 16, 32), (64, 256, 512, 2048, 8192)

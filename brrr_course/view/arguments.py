@@ -21,7 +21,7 @@ _WORDS: Mapping[str, dict[str, str | Mapping[str, str]]] = {
 _SHOWN = ("time", "rate", "share", "bytes")
 _KINDS = ("y", "rate", "ratio", "speedup", "ladder", "stack")
 _EXPECTED = (
-    '"time", "bytes", "rate", "ladder", "stack", {"rate": "bytes"}, {"rate": "flop"}, {"rate": AXIS}, {"ratio": LINE}, '
+    '"time", "rate", "ladder", "stack", "bytes", {"rate": "bytes"}, {"rate": "flop"}, {"rate": AXIS}, {"ratio": LINE}, '
     '{"speedup": {LINE: BASE}}, {"ladder": "rate"} or '
     '{"stack": {LINE: PART}}; over lines also {"x": AXIS}, as in {"y": "rate", "x": AXIS}, '
     'and {"y": "share"}; over lines and a stack {"y": "bytes"}'

@@ -86,7 +86,7 @@ def what_is_there_stays() -> None:
 
 
 NONE_HERE = {"timers", "overlap", "vocabulary", "block", "utilisation", "occupancy", "recompiles", "collective",
-             "data_parallel", "tensor_parallel", "schedule", "tiling"}  # fmt: skip
+             "data_parallel", "tensor_parallel", "schedule", "tiling", "footprint"}  # fmt: skip
 """Experiments none of whose variants runs on a CPU alone, without a queue or a timer of its own, in a short time."""
 MOST_FLOP = 2e8
 """What takes longer on a CPU is not run."""
@@ -182,7 +182,7 @@ TF32, ROUGH = 3e-4, 5e-2
 """As much as its rounding is off: what takes it for float32 is found out; and what shows in any other type."""
 FEW = 5
 """Categories of more values, as a kind of inputs, have tests of their own."""
-LOOSE = {"rnn", "bits", "strassen_errors", "footprint"}
+LOOSE = {"rnn", "bits", "strassen_errors"}
 """Some of their ways round to fewer bits, or to as many at other sizes."""
 NUMBERS_ALONE = {"matmul", "timers", "pseudo_linear", "pseudo_linear_flaws", "adds", "scaling", "gemm_many"}
 SPARED = {"another shape": NUMBERS_ALONE,
