@@ -13,7 +13,7 @@ ORDER = (
     "adds", "host_cost", "run_ahead", "scaling", "repeat", "unary", "working_set", "strides", "occupancy",
     "cos_cos", "sines", "fusion", "remat", "mlp", "gemm", "gemm_many", "vocabulary", "rnn_ladder", "rnn",
     "strassen", "strassen_errors", "block", "utilisation", "mystery", "memory_swap", "loader", "indexing",
-    "decode", "prefill", "attention", "compiled", "graph_breaks", "recompiles", "bits", "norms",
+    "decode", "prefill", "footprint", "attention", "compiled", "graph_breaks", "recompiles", "bits", "norms",
     "collective", "data_parallel", "tensor_parallel",
 )  # fmt: skip
 """The course's order."""

@@ -70,19 +70,34 @@ class Attention(nn.Module):
         self.v, self.o = nn.Linear(shape.hidden, kv, bias=False), nn.Linear(shape.hidden, shape.hidden, bias=False)
 
     def forward(
-        self, x: torch.Tensor, turn: tuple[torch.Tensor, torch.Tensor], keys: torch.Tensor, values: torch.Tensor,
-        start: int,
+        self, x: torch.Tensor, turn: tuple[torch.Tensor, torch.Tensor], keys: torch.Tensor | None = None,
+        values: torch.Tensor | None = None, start: int = 0,
     ) -> torch.Tensor:  # fmt: skip
         batch, count, _ = x.shape
         q, k, v = (part(x).view(batch, count, -1, self.head).transpose(1, 2) for part in (self.q, self.k, self.v))
-        keys[:, :, start : start + count] = rotated(k, *turn)
-        values[:, :, start : start + count] = v
-        so_far = slice(0, start + count)
-        seen = F.scaled_dot_product_attention(
-            rotated(q, *turn), keys[:, :, so_far], values[:, :, so_far], is_causal=count > 1, enable_gqa=True
-        )
+        k = rotated(k, *turn)
+        if keys is not None and values is not None:  # without a cache, as in training, only these tokens are seen
+            keys[:, :, start : start + count] = k
+            values[:, :, start : start + count] = v
+            k, v = keys[:, :, : start + count], values[:, :, : start + count]
+        shared = k.shape[1] != q.shape[1]  # asked for in vain, it may keep the kernel that needs no matrix away
+        seen = F.scaled_dot_product_attention(rotated(q, *turn), k, v, is_causal=count > 1, enable_gqa=shared)
         seen = seen.transpose(1, 2).reshape(batch * count, -1)  # as a matrix, or torch multiplies sequence by sequence
         return self.o(seen).view(batch, count, -1)  # type: ignore[no-any-return]
+
+
+class Adapted(nn.Module):
+    """A layer whose weights stay, and beside it two narrow ones that learn what is added to it (LoRA)."""
+
+    def __init__(self, layer: nn.Linear, rank: int) -> None:
+        super().__init__()
+        self.layer, device = layer.requires_grad_(False), layer.weight.device
+        self.down = nn.Linear(layer.in_features, rank, bias=False, device=device)
+        self.up = nn.Linear(rank, layer.out_features, bias=False, device=device)
+        nn.init.zeros_(self.up.weight)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.layer(x) + self.up(self.down(x))  # type: ignore[no-any-return]
 
 
 class SwiGLU(nn.Module):
@@ -106,8 +121,8 @@ class DecoderLayer(nn.Module):
         self.network_norm, self.network = RMSNorm(shape.hidden), SwiGLU(shape)
 
     def forward(
-        self, x: torch.Tensor, turn: tuple[torch.Tensor, torch.Tensor], keys: torch.Tensor, values: torch.Tensor,
-        start: int,
+        self, x: torch.Tensor, turn: tuple[torch.Tensor, torch.Tensor], keys: torch.Tensor | None = None,
+        values: torch.Tensor | None = None, start: int = 0,
     ) -> torch.Tensor:  # fmt: skip
         x = x + self.attention(self.attention_norm(x), turn, keys, values, start)
         return x + self.network(self.network_norm(x))  # type: ignore[no-any-return]

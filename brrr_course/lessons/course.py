@@ -14,7 +14,7 @@ from brrr.gpu import CUDA
 from brrr.gpu.device import others
 from brrr_course.nouns.places import COURSE, share
 
-ROAD = ("00", "01", "02", "03", "04", "05", "07", "10", "15", "12", "11")
+ROAD = ("00", "01", "02", "03", "04", "05", "07", "10", "15", "12", "11", "16")
 """The main road, by the lessons' numbers. Every other lesson is a side road, and says from which one it `leaves`."""
 
 ELSEWHERE = ("00", "01", "02", "03", "04", "05", "07", "10", "15", "11")

@@ -25,7 +25,7 @@ from brrr_course.nouns.claim import Claim, claims_of
 
 if TYPE_CHECKING:
     from brrr.gpu.datasheet import Hardware
-GuideView = Literal["time", "rate", "ratio", "bytes", "flop"]
+GuideView = Literal["time", "rate", "ratio", "bytes", "flop", "memory"]
 """Where a theoretical line is drawn: "rate" is the experiment's first rate, "bytes" or "flop" its other one of them."""
 
 
@@ -295,6 +295,8 @@ Run = Callable[[], Any]
 """What is timed: a call that returns its result."""
 
 UNTOLD = Cost(0.0, 0.0)
+OUT_OF_MEMORY = "out of memory"
+"""The flag of a measurement of memory that did not fit: its bytes are what it held and what it asked for in vain."""
 
 
 @dataclass(frozen=True)

@@ -288,7 +288,7 @@ def _check_times(m: Measurement) -> None:
             in_order = 0 <= e.low <= e.median <= e.high <= LONGEST_S and e.median >= SHORTEST_S
             if not in_order or not 1 <= e.n <= LIMITS["n"][1]:
                 _check_estimate(name, e)
-    if not found and m.estimated_s is None:
+    if not found and m.estimated_s is None and m.peak_bytes is None:
         raise ValueError("holds no time at all")
     # No file has a row whose busy_s is above its span_s; what breaks the other pairs is in old ones.
     if m.busy_s and m.span_s and m.busy_s.low > m.span_s.high and ("busy_s", "span_s") in broken(m):

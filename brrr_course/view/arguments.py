@@ -16,14 +16,15 @@ MOST_SLIDERS = 3
 Show = str | Mapping[str, str | Mapping[str, str]]
 
 _WORDS: Mapping[str, dict[str, str | Mapping[str, str]]] = {
-    "time": {}, "rate": {"y": "rate"}, "ladder": {"ladder": "time"}, "stack": {"stack": {}},
+    "time": {}, "bytes": {"y": "bytes"}, "rate": {"y": "rate"}, "ladder": {"ladder": "time"}, "stack": {"stack": {}},
 }  # fmt: skip
-_SHOWN = ("time", "rate", "share")
+_SHOWN = ("time", "rate", "share", "bytes")
 _KINDS = ("y", "rate", "ratio", "speedup", "ladder", "stack")
 _EXPECTED = (
-    '"time", "rate", "ladder", "stack", {"rate": "bytes"}, {"rate": "flop"}, {"rate": AXIS}, {"ratio": LINE}, '
+    '"time", "rate", "ladder", "stack", "bytes", {"rate": "bytes"}, {"rate": "flop"}, {"rate": AXIS}, {"ratio": LINE}, '
     '{"speedup": {LINE: BASE}}, {"ladder": "rate"} or '
-    '{"stack": {LINE: PART}}; over lines also {"x": AXIS}, as in {"y": "rate", "x": AXIS}, and {"y": "share"}'
+    '{"stack": {LINE: PART}}; over lines also {"x": AXIS}, as in {"y": "rate", "x": AXIS}, '
+    'and {"y": "share"}; over lines and a stack {"y": "bytes"}'
 )
 
 
@@ -78,7 +79,9 @@ def _wanted(show: Show) -> Mapping[str, str | Mapping[str, str]]:
         if show not in _WORDS:
             raise ArgumentError("explore", "show", show, _EXPECTED)
         return _WORDS[show]
-    kinds = [name for name in show if name in _KINDS]
+    kinds = [
+        name for name in show if name in _KINDS and not (name == "y" and show[name] == "bytes" and "stack" in show)
+    ]
     known = len(kinds) <= 1 and set(show) <= {"x", *_KINDS}
     times = [show[name] for name in ("y", "ladder") if name in show]
     if not known or any(value not in _SHOWN for value in times):
@@ -129,7 +132,7 @@ def _kept(found: Experiment, values: Mapping[str, Sequence[Value]] | None) -> di
 # ---------------------------------------------------------------------------------------------------------------------
 # What an explorer shows: which quantity, in which form, what lies along x, and which values are kept.
 
-Shows = Literal["time", "share", "rate", "ratio", "speedup"]
+Shows = Literal["time", "bytes", "share", "rate", "ratio", "speedup"]
 Form = Literal["lines", "ladder", "stack"]
 
 

@@ -13,12 +13,11 @@ from functools import reduce
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
-from brrr.core.cards import COLOURS
 from brrr.core.measurement import Estimate, Value
 from brrr_course.nouns.experiment import Line
 from brrr_course.view import words
 from brrr_course.view.quantities import Rates, ratio
-from brrr_course.view.stack import stacked
+from brrr_course.view.stack import is_full, stacked
 
 if TYPE_CHECKING:
     from brrr_course.view.scene import Scene
@@ -26,6 +25,8 @@ if TYPE_CHECKING:
 Data = dict[str, Any]
 HUES = ("ink", "sky", "rose", "compute", "overhead", "under-filled")
 """Of lines that are no regime, in turn: the first three are no regime's, so that a figure of few lines borrows none."""
+REGIMES = ("overhead", "memory", "compute", "under-filled")
+"""Parts of a stack by these names have their hues."""
 MOST_ON = 3
 """Lines that are drawn at first, where more are shown."""
 BUTTONS = 4
@@ -407,19 +408,24 @@ def _stack(scene: Scene, names: Sequence[str]) -> Data:
     """What each part adds, from the cheapest to the whole."""
     order = list(dict.fromkeys(part.label for _ in _places(scene, names) for part in stacked(scene)))
     rows: dict[str, list[list[float]]] = {name: [] for name in order}
-    totals, counts = [], []
-    for _ in _places(scene, names):
+    totals, counts, full = [], [], []
+    rules: dict[str, list[float | None]] = {guide.label: [] for guide in scene.guides.drawn}
+    for point in _places(scene, names):
         here = {part.label: part for part in stacked(scene)}
         end = max((part.end for part in here.values()), default=0.0)
         for name, row in rows.items():
             part = here.get(name)
             row.append([short(v) for v in (part.start, part.value, part.low, part.high)] if part else [0.0] * 4)
-        totals.append([short(end), scene.quantity.short(end)])
+        totals.append([short(end), f"{scene.quantity.short(end)}{', out of memory' * is_full(scene)}"])
+        full.append(is_full(scene))
+        for guide in scene.guides.drawn:
+            rules[guide.label].append(scene.guides.at(guide, point))
         counts.append(min((e.n for e in scene.here().values()), default=0))
     choices = [at for at, name in enumerate(names) if _slider(scene, name)["form"] == "choice"]
-    return {
+    limits = {"rules": [{"label": label, "at": at} for label, at in rules.items()], "full": full} if rules else {}
+    return limits | {
         "x": {"title": scene.y_label, "unit": scene.quantity.unit}, "totals": totals, "n": counts,
-        "parts": [{"name": name, "label": name, "hue": name if name in COLOURS else HUES[at % 3],
+        "parts": [{"name": name, "label": name, "hue": name if name in REGIMES else HUES[at % 3],
                    "at": rows[name]}
                   for at, name in enumerate(order)],
         "across": choices[0] if choices else -1,

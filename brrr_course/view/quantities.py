@@ -31,7 +31,7 @@ class Times:
 
     unit, label, guide_view = "s", "time", "time"
     relation = as_much = "as long as"
-    more_is_better = False
+    more_is_better, best_and_last = False, ("the shortest", "the longest")
 
     def __init__(self, experiment: Experiment, source: Source, view: View) -> None:
         self.experiment, self.source, self.view = experiment, source, view
@@ -68,6 +68,19 @@ class Times:
     def beside(self, line: Line, estimate: Estimate) -> str:
         """What the text line says behind a line's value."""
         return ""
+
+
+class Bytes(Times):
+    """The most memory that a line's call held, where times stand for others."""
+
+    unit, label, guide_view, relation = "B", "memory", "memory", "as much memory as"
+    best_and_last = "the smallest", "the largest"
+
+    def times(self, line: Line) -> Points:
+        """The bytes of a line wherever the source has them: they are counted, and have no interval."""
+        known = self.source.known(self.experiment, line.variant)
+        return {key: Estimate(*(float(each.peak_bytes),) * 3, n=1, power=0)
+                for key, each in known.items() if each.peak_bytes}  # fmt: skip
 
 
 class Shares(Times):
@@ -116,7 +129,7 @@ class Speedups(Ratios):
     """For each line, the time of its base over its own: above 1x it is faster."""
 
     as_much = "as fast as"
-    more_is_better = True
+    more_is_better, best_and_last = True, ("the fastest", "the slowest")
 
     @property
     def label(self) -> str:  # type: ignore[override]
@@ -139,7 +152,7 @@ class Rates(Times):
     """The variant's bytes or FLOP over its time; a variant without a cost has none."""
 
     relation = "as fast as"
-    more_is_better = True
+    more_is_better, best_and_last = True, ("the fastest", "the slowest")
 
     def __init__(self, experiment: Experiment, source: Source, view: View) -> None:
         super().__init__(experiment, source, view)
@@ -180,7 +193,9 @@ class Rates(Times):
         return self._amounts[variant, key]
 
 
-KINDS: Mapping[str, type[Times]] = {"time": Times, "share": Shares, "ratio": Ratios, "speedup": Speedups, "rate": Rates}
+KINDS: Mapping[str, type[Times]] = {
+    "time": Times, "bytes": Bytes, "share": Shares, "ratio": Ratios, "speedup": Speedups, "rate": Rates,
+}  # fmt: skip
 
 
 def quantity(experiment: Experiment, source: Source, view: View) -> Times:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from brrr.core.measurement import Estimate
+from brrr_course.nouns.experiment import OUT_OF_MEMORY
 
 if TYPE_CHECKING:
     from brrr_course.view.scene import Scene
@@ -81,6 +82,13 @@ def stacked(scene: Scene) -> list[Part]:
     twins = {name: [each.name for each in scene.experiment.twins(name)] for name in scene.view.parts}
     rungs = [next((each for each in twins[name] if each in lines), name) for name in twins]  # the source may lack some
     return parts_of([(name, part_label(scene, name), here.get(name)) for name in rungs])
+
+
+def is_full(scene: Scene) -> bool:
+    """Whether what is shown did not fit into the memory where the sliders stand."""
+    key, known = tuple(scene.point.values()), scene.source.known
+    found = [known(scene.experiment, line.variant).get(key) for line in scene.lines]
+    return any(each is not None and OUT_OF_MEMORY in each.flags for each in found)
 
 
 def part_label(scene: Scene, line: str) -> str:

@@ -31,6 +31,8 @@ NAMES = 22
 """Letters of a line's name at its end; longer ones are broken."""
 CLOSE = 30
 """Values whose points are so near each other, in CSS pixels, are told together."""
+FULL = "#c62828"
+"""What is out of memory is red, as in the style sheet."""
 EDGE = 0.09
 """So far from the ends of x, as a share of it, the middle of a value has room."""
 
@@ -271,10 +273,15 @@ def _bars(drawn: Data) -> Figure:
         _behind(on, y, max(median, high), value, _ink(bar["hue"]))
     for rule in drawn["rules"]:
         if rule["at"][place] is not None:
-            on.axvline(rule["at"][place], color=style.FAINT, linestyle="--", linewidth=1.4, zorder=3.5)
-            on.annotate(rule["label"], (rule["at"][place], 1), (0, 4), xycoords=("data", "axes fraction"), ha="center",
-                        textcoords="offset points", fontsize=8.5, color=style.FAINT)  # fmt: skip
+            _rule(on, rule["label"], rule["at"][place])
     return on.figure  # type: ignore[return-value]
+
+
+def _rule(on: Axes, label: str, at: float) -> None:
+    """A theoretical line across all rows, named above."""
+    on.axvline(at, color=style.FAINT, linestyle="--", linewidth=1.4, zorder=3.5)
+    on.annotate(label, (at, 1), (0, 4), xycoords=("data", "axes fraction"), ha="center", textcoords="offset points",
+                fontsize=8.5, color=style.FAINT)  # fmt: skip
 
 
 def _behind(on: Axes, y: float, x: float, text: str, colour: str) -> None:
@@ -287,14 +294,25 @@ def _stack(drawn: Data) -> Figure:
     place, unit = place_of(drawn["sliders"]), drawn["x"]["unit"]
     whole, total = drawn["totals"][place]
     on = _rowed([f"together {total}", *(part["label"] for part in drawn["parts"])])
-    on.set_xlim(0, 1.02 * max(end for end, _ in drawn["totals"]) or 1)
+    limits = [(rule["label"], rule["at"][place]) for rule in drawn.get("rules", ()) if rule["at"][place] is not None]
+    full = drawn.get("full", {place: False})[place]
+    on.set_xlim(0, 1.02 * max(end for end, _ in (*drawn["totals"], *((at, "") for _, at in limits))) or 1)
+    for label, at in limits:
+        _rule(on, label, at)
     on.xaxis.set_major_formatter(lambda value, _: style.tick_label(value, unit))
     on.set_xlabel(drawn["x"]["title"])
     for y, part in enumerate(drawn["parts"], start=1):
         start, size, *_ = part["at"][place]
         for row in (0, y):
             on.barh(
-                row, size, 0.62, left=start, color=_hues()[part["hue"]], edgecolor=style.PAPER, linewidth=0.6, zorder=3
+                row,
+                size,
+                0.62,
+                left=start,
+                color=FULL if full else _hues()[part["hue"]],
+                edgecolor=style.PAPER,
+                linewidth=0.6,
+                zorder=3,
             )
         share = f", {units.percent(size / whole, 2)}" if whole else ""
         _behind(on, y, start + size, f"{style.tick_label(size, unit)}{share}", _ink(part["hue"]))

@@ -19,7 +19,7 @@ from brrr_course.view.display import folded_html, table_html, table_text
 from brrr_course.view.predictions import LinePrediction
 from brrr_course.view.quantities import ABOVE, label, ratio
 from brrr_course.view.scene import Row, Scene
-from brrr_course.view.stack import stacked
+from brrr_course.view.stack import is_full, stacked
 
 _CHARTS = {
     "lines": "Line chart of {what} against {x}.",
@@ -154,7 +154,7 @@ def did(label: str, relation: str) -> str:
     >>> did("int4 weights", "as long as"), did("relu, out=", "as fast as")
     ('int4 weights took', 'relu, out=, ran')
     """
-    return f"{label}{',' if ', ' in label else ''} {'took' if relation == 'as long as' else 'ran'}"
+    return f"{label}{',' if ', ' in label else ''} {'ran' if relation == 'as fast as' else 'took'}"
 
 
 def _where(scene: Scene) -> str:
@@ -233,7 +233,7 @@ def _ends(scene: Scene, sides: list[tuple[float, Reading]]) -> list[tuple[float,
     """Of lines, the best first: that one and its rival, the next; of a ladder's rungs both ends. Of many it says so."""
     if len(sides) < 3:
         return sides
-    best, last = ("the fastest", "the slowest") if scene.quantity.more_is_better else ("the shortest", "the longest")
+    best, last = scene.quantity.best_and_last
     at, called = (-1, last) if scene.view.form == "ladder" else (1, "the next")
     named = zip((sides[0], sides[at]), (best, called), strict=True)
     return [(value, said._replace(label=f"{name}, {said.label}")) for (value, said), name in named]
@@ -289,6 +289,8 @@ def rest(label: str, other: str) -> str:
 
 def _stack_verdict(scene: Scene) -> str:
     most = max(parts := stacked(scene), key=lambda part: part.value)
+    if is_full(scene):
+        return f"Out of memory: it needs at least {scene.quantity.short(parts[-1].end)}."
     return f"{most.label}: {share(most.share)} of {scene.quantity.short(parts[-1].end)}."
 
 

@@ -229,7 +229,7 @@ claims("11")
 # %% [markdown] tags=["next"]
 # ## Next
 #
-# The main road ends here; [00 · Start here](00_start_here.ipynb) has the map. Side road:
+# Go on with [16 · Where does the memory go?](16_memory.ipynb). Side road:
 # [11b · When does fusion need a new algorithm?](11b_attention.ipynb) takes attention apart.
 #
 # Back: [12 · What does torch.compile remove, and how does it come back?](12_compile.ipynb)

@@ -584,9 +584,10 @@ function stack(state, top) {
   const { scene, width, narrow, place, glide } = state;
   if (!scene.parts) return 0;
   const left = Math.max(...scene.parts.map((d) => wide(`★ you: ${d.label}`, 13, 700))) + 12, right = 12, inner = width - left - right;
-  const others = sharing(state), longest = Math.max(...others.map((each) => scene.totals[each.place][0]));
+  const others = sharing(state), limits = (scene.rules ?? []).map((rule) => ({ label: rule.label, value: rule.at[place] })).filter((rule) => rule.value);
+  const longest = Math.max(...others.map((each) => scene.totals[each.place][0]), ...limits.map((rule) => 1.02 * rule.value));
   const x = scaleLinear().domain([0, longest]).range([left, left + inner]);
-  const high = narrow ? 46 : 54, row = 30, first = top + 26 + 17 * Math.max(others.length - (narrow ? 1 : 2), 0), foot = first + high + 14 + row * scene.parts.length;
+  const high = narrow ? 46 : 54, row = 30, first = top + 26 + 17 * (Math.max(others.length - (narrow ? 1 : 2), 0) + limits.length), foot = first + high + 14 + row * scene.parts.length;
   const whole = scene.totals[place][0];
   const ticks = x.ticks(narrow ? 3 : 5);
   glide(state.layer("axis x").attr("transform", `translate(0,${foot})`))
@@ -594,7 +595,9 @@ function stack(state, top) {
   const placed = scene.parts.map((d) => ({ d, start: d.at[place][0], size: d.at[place][1], share: whole ? d.at[place][1] / whole : 0 }));
 
   const ghosts = others.filter((each) => each.place !== place).map((each) => ({ ...each, size: scene.totals[each.place][0] }));
-  const layer = state.layer("stack");
+  const layer = state.layer("stack").classed("full", !!scene.full?.[place]);
+  layer.selectAll("path.limit").data(limits).join("path").attr("class", "limit").attr("d", (rule) => `M${x(rule.value)},${first - 9}V${foot}`);
+  layer.selectAll("text.limit").data(limits).join("text").attr("class", "limit").attr("text-anchor", "end").attr("x", (rule) => x(rule.value)).attr("y", first - 9 - 17 * Math.max(ghosts.length, 1)).text((rule) => `${rule.label}: ${si(rule.value, scene.x.unit)}`);
   glide(state.layer("ghosts").selectAll("rect.ghost").data(ghosts).join("rect").attr("class", (d) => `ghost${d.size < whole ? " inside" : ""}`).attr("x", left).attr("y", first).attr("height", high))
     .attr("width", (d) => Math.max(x(d.size) - left, 0));
   const segment = (selection) => glide(selection).attr("x", (d) => x(d.start)).attr("width", (d) => Math.max(x(d.start + d.size) - x(d.start), d.size ? 0.75 : 0));

@@ -86,7 +86,7 @@ def what_is_there_stays() -> None:
 
 
 NONE_HERE = {"timers", "overlap", "vocabulary", "block", "utilisation", "occupancy", "recompiles", "loader", "cheats",
-             "collective", "data_parallel", "tensor_parallel", "schedule", "tiling", "clocks"}  # fmt: skip
+             "collective", "data_parallel", "tensor_parallel", "schedule", "tiling", "clocks", "footprint"}  # fmt: skip
 """Experiments none of whose variants runs on a CPU alone, without a queue or a timer of its own, in a short time."""
 MOST_FLOP = 2e8
 """What takes longer on a CPU is not run."""

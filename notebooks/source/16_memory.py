@@ -1,0 +1,226 @@
+# ---
+# jupyter:
+#   readme: {short: 'memory', asks: 'where does the memory go, and will it fit?', before: '02, 11'}
+#   brrr:
+#     needs: [cuda]
+# ---
+
+# %% [markdown] tags=["question"]
+# # 16 · Where does the memory go?
+#
+# A model that is small on disk can fill a GPU in training. **What holds the memory at the worst moment of a step, and will it fit?**
+#
+# You will be able to:
+#
+# - name the parts of a step's memory
+# - calculate whether a step fits
+# - find what keeps memory alive
+#
+# Know before: [11](11_language_model.ipynb)'s [[KV cache]].
+
+# %% tags=["setup", "question"]
+import torch
+
+from brrr import array, predict
+from brrr_course import check, claims, compare, explore, guess
+
+# %% [markdown] tags=["guess"]
+# ## Guess: the largest part
+#
+# A decoder of 341 million weights (on a CPU a small one), trained with AdamW in float32. Its [[peak memory]] is a stack:
+#
+# - **parameters**, and a **gradient** for each;
+# - the **[[optimiser's state]]**: AdamW keeps two running means for each parameter;
+# - **[[saved activations|activations]]**: what the forward pass keeps for the backward pass;
+# - **temporaries**: what an operator needs only now.
+
+# %% tags=["guess"]
+options = ["parameters", "optimiser's state", "activations", "temporaries"]
+g = guess("Eight sequences of 2048 tokens: at the peak, the largest part is", options=options)
+
+# %% tags=["run"]
+at = {"way": "AdamW", "batch": 8, "sequence": 2048}
+parts = {
+    "parameters": "parameters", "gradients": "gradients", "state": "optimiser's state", "activations": "activations",
+    "cache": "keys and values", "peak": "temporaries", "reserved": "reserved, unallocated",
+}  # fmt: skip
+explore("footprint", at=at, show={"stack": parts, "y": "bytes"}, unlock=g, title="What does a step hold at its peak?")
+
+# %% [markdown] tags=["explain", "yours"]
+# **Your explanation.** Double the batch: which parts double, and which stay? Write two sentences.
+
+# %% [markdown] tags=["explain"]
+# <details><summary>Our explanation</summary>
+#
+# In float32 a parameter is 4 bytes, its gradient 4, its state 8: with AdamW 16 bytes for each parameter, whatever the batch. Activations
+# <!-- by arithmetic: 4 + 4 + 2 * 4 -->
+# grow with the tokens, batch × sequence. For few tokens the fixed parts are larger, for many the activations.
+#
+# The stack shows one moment: while gradients grow, activations go.
+#
+# </details>
+#
+# <details><summary>What measured it</summary>
+#
+# ```python
+# torch.cuda.reset_peak_memory_stats()  # model, optimizer, tokens: as in your program, after a first step
+# model(tokens).sum().backward()
+# optimizer.step()
+# print(torch.cuda.max_memory_allocated(), torch.cuda.max_memory_reserved())
+# ```
+#
+# </details>
+#
+# Move *way* through the stack:
+#
+# | way | what shrinks | what stays |
+# | --- | --- | --- |
+# | SGD | no state | activations |
+# | bf16 autocast | activations, not to half: norms and the loss stay wide | parameters and state, in float32 |
+# | [[checkpointing]] | activations: one input for each layer | the fixed parts |
+# | LoRA | gradients and state, nearly gone | parameters, most activations |
+# | inference | no gradients, state or activations | parameters |
+# | decoding | the same | parameters, and the KV cache |
+#
+# The **KV cache** grows with readers × tokens, and outgrows the parameters. A server's `gpu_memory_utilization` is the share
+# of the GPU that it may take: what parameters leave becomes cache.
+
+# %% [markdown] tags=["guess"]
+# ## Guess: the price of recomputing
+#
+# Checkpointing keeps each layer's input, and computes the rest again in the backward pass. Calculate first: a backward pass is
+# about two forward passes of work.
+
+# %% tags=["guess"]
+w = guess("With checkpointing, a step takes ... times as long", unit="x")
+
+# %% tags=["run"]
+explore(
+    "footprint",
+    at={**at, "way": "checkpointing"},
+    lines=["peak"],
+    show={"y": "time", "x": "batch"},
+    sliders=["way", "batch"],
+    versus={"way": "AdamW"},
+    unlock=w,
+    title="What does less memory cost?",
+)
+
+# %% tags=["compare"]
+compare(w, "footprint", ["peak"], batch=8, sequence=2048, way=("AdamW", "checkpointing"))
+
+# %% [markdown] tags=["explain"]
+# One more forward pass on top of three is a third more. Fused, cheap operators cost less
+# ([05b](05b_codegen.ipynb)); *offloading* moves state or activations to the host, at the link's pace ([02](02_transfers.ipynb)).
+#
+# ## Reserved, but not allocated
+#
+# `cudaMalloc` is slow, so PyTorch's [[caching allocator]] keeps freed memory for its next tensors. `nvidia-smi` shows what is *reserved*;
+# tensors hold what is *allocated*. A request needs one free piece that is large enough. When lengths change from step to step,
+# gaps remain that are too small: [[fragmentation]] (*lengths vary* in the stack).
+#
+# `empty_cache()` gives the driver back what is wholly free. It closes no gap between tensors and lowers no peak.
+# Padding to a few lengths helps, or `PYTORCH_ALLOC_CONF=expandable_segments:True`.
+
+# %% [markdown] tags=["explore"]
+# ## Explore: will it fit?
+#
+# The dashes are the GPU's memory. Which batch is the largest that fits, for each way? Set *sequence* to 512: what happens to the answer?
+#
+# <details><summary>Answer</summary>
+#
+# What is out of memory stands above the dashes; in the stack it turns red. With a quarter of the tokens
+# in each sequence, about four times as many sequences fit: activations count tokens. (A CPU has no dashes.)
+#
+# </details>
+
+# %% tags=["explore"]
+explore(
+    "footprint",
+    at=at,
+    lines=["peak", "activations", "state"],
+    show={"y": "bytes", "x": "batch"},
+    versus={"batch": 1},
+    title="Will it fit?",
+)
+
+# %% [markdown] tags=["explore"]
+# On any machine, `predict` counts the same stack before anything runs:
+
+# %% tags=["explore"]
+layer = torch.nn.TransformerEncoderLayer(1024, 16, 4096, batch_first=True)
+predict(layer, array((8, 2048, 1024)), device="h200", backward=True).memory
+
+# %% [markdown] tags=["your-turn"]
+# ## Your turn: the largest batch
+#
+# A model of 1.5 billion parameters is trained with AdamW in float32 on a GPU with 80 GB (10⁹ bytes each). Each token's activations and
+# temporaries take 5 MB. *Calculate* how many GB parameters, gradients and state take, and how many sequences of 2048 tokens fit.
+
+# %% tags=["your-turn", "exercise:16-fit", "calculates"]
+check("16-fit", fixed_gb=..., batch=...)
+
+# %% [markdown] tags=["your-turn"]
+# ## More: what keeps it alive?
+#
+# This loop needs more memory at each step: `total` holds the loss, the loss its graph, the graph the activations. *Fix* `train`: it must
+# return the same mean loss as a number, and keep no step's graph. Then write `train=train`.
+
+
+# %% tags=["your-turn", "exercise:16-alive", "makes"]
+def train(model, optimizer, batches):
+    total = 0
+    for x in batches:
+        loss = model(x).square().mean()
+        loss.backward(retain_graph=True)
+        optimizer.step()
+        optimizer.zero_grad()
+        total = total + loss
+    return total / len(batches)
+
+
+check("16-alive", train=...)
+
+# %% [markdown] tags=["claims"]
+# ## Which claims held
+#
+# We wrote these down before we measured on a GPU.
+
+# %% tags=["claims"]
+claims("16")
+
+# %% [markdown] tags=["remember"]
+# ## Remember
+#
+# > **Rule.** For AdamW in float32 plan 16 bytes for each parameter, and add the activations of all tokens of a batch.
+# <!-- so remat: 4 + 4 + 2 * 4 is 16 to 16 -->
+#
+# - Memory is a stack at one moment: parameters, gradients, state, activations, temporaries, cache.
+# - Checkpointing trades time for activations, LoRA removes gradients and state, inference keeps neither.
+# - Out of memory with gigabytes reserved and unallocated is fragmentation, which `empty_cache` does not cure.
+# <!-- by what empty_cache gives back: whole segments -->
+#
+# Terms: [[peak memory]], [[optimiser's state]], [[saved activations]], [[checkpointing]], [[caching allocator]], [[fragmentation]], [[KV cache]].
+
+# %% [markdown] tags=["work"]
+# ## At work
+#
+# Ask the allocator after each phase; `_record_memory_history` and `_dump_snapshot` of `torch.cuda.memory` draw each block.
+#
+# ```python
+# import torch
+# model = torch.nn.Linear(1024, 1024)
+# optimizer = torch.optim.AdamW(model.parameters())
+# model(torch.randn(64, 1024)).sum().backward()
+# optimizer.step()
+# state = [each for of in optimizer.state.values() for each in of.values()]
+# print(sum(each.nbytes for each in [*model.parameters(), *state]), "bytes of parameters and state")
+# print(torch.cuda.memory_summary(abbreviated=True) if torch.cuda.is_available() else "no GPU's allocator here")
+# ```
+
+# %% [markdown] tags=["next"]
+# ## Next
+#
+# The main road ends here; [00 · Start here](00_start_here.ipynb) has the map.
+#
+# Back: [11 · Why does one token take so long?](11_language_model.ipynb)
