@@ -156,25 +156,19 @@ def _as_cudnn(own: Callable[..., Any], mode: int, x: Tensor, *given: Any) -> Any
     return _RNN(x, weights, len(weights) // len(h), None, h, c, mode, *about)[: 2 + (c is not None)]
 
 
-def _dropped(own: Callable[..., Tensor], x: Tensor, share: float, train: bool) -> Tensor:
-    """A dropout as one operator, which keeps a byte of each element for the backward pass."""
-    return torch.native_dropout(x, share, train)[0] if train and share else own(x, share, train)
-
-
 def _is_list(given: object) -> bool:
     return isinstance(given, list | tuple)
 
 
 @contextmanager
 def by_cudnn() -> Iterator[None]:
-    """What torch chooses on a GPU, also where there is none: recurrent layers by cuDNN, where it may be used, dropout
-    in one piece, and optimizers that take all tensors at once.
+    """What torch chooses on a GPU, also where there is none: recurrent layers by cuDNN, where it may be used, and
+    optimizers that take all tensors at once.
     """
     with ExitStack() as all_of_them:
         for mode, name in enumerate(("rnn_relu", "rnn_tanh", "lstm", "gru") if torch.backends.cudnn.enabled else ()):
             by = partial(_as_cudnn, getattr(torch._VF, name), mode)
             all_of_them.enter_context(replaced(torch._VF, name, by))
-        all_of_them.enter_context(replaced(torch._VF, "dropout", partial(_dropped, torch._VF.dropout)))
         all_of_them.enter_context(replaced(_OPTIM, "_get_foreach_kernels_supported_devices", lambda: [CUDA, "cpu"]))
         yield
 

@@ -19,6 +19,7 @@ from typing import Any
 
 import torch
 
+from brrr.gpu.datasheet import hardware
 from brrr.roofline.batch import largest_batch
 from brrr.roofline.predicting import predict
 from tools.judge.diagnosis import table
@@ -29,9 +30,14 @@ WITHIN, SHARE = 0.1, 1 / 16
 """So near it was wanted; and of the device's memory the allocator gets so much while batches are tried."""
 
 
+def here() -> str:
+    """This machine's GPU, else an H200."""
+    return torch.cuda.get_device_name() if torch.cuda.is_available() else "h200"
+
+
 def predicted(name: str, on: str) -> dict[str, Any]:
-    """What is predicted for this machine's GPU, else an H200, of tensors that lie there."""
-    found = predict(PROGRAMS[name](on), device="cuda" if torch.cuda.is_available() else "h200").memory
+    """What is predicted for this machine's GPU of tensors that lie there."""
+    found = predict(PROGRAMS[name](on), device=here()).memory
     assert found is not None
     return {f"predicted_{on}_bytes": found.peak_bytes, f"reserved_{on}_bytes": found.reserved_bytes,
             f"context_{on}_bytes": found.context_bytes, f"parts_{on}": json.dumps(found.parts)}  # fmt: skip
@@ -52,13 +58,16 @@ def measured(name: str, on: str) -> dict[str, Any]:
 
 def allowed_bytes() -> int:
     """What the allocator may take while batches are tried."""
-    return int(SHARE * torch.cuda.get_device_properties(0).total_memory)
+    known = (
+        torch.cuda.get_device_properties(0).total_memory if torch.cuda.is_available() else hardware(here()).memory_bytes
+    )
+    return int(SHARE * (known or 0))
 
 
 def batch_predicted(name: str, on: str) -> dict[str, Any]:
     """The largest batch, from descriptions alone."""
     return {
-        "predicted": largest_batch(lambda rows: BATCHES[name](on, rows), device="cuda", memory_bytes=allowed_bytes())
+        "predicted": largest_batch(lambda rows: BATCHES[name](on, rows), device=here(), memory_bytes=allowed_bytes())
     }
 
 

@@ -177,7 +177,7 @@ PROGRAMS: dict[str, Callable[[str], Step]] = {
     "accumulation": lambda on: training(on, Language(), FUSED, 2, length=1024, times=4),
 }
 BATCHES: dict[str, Callable[[str, int], Step]] = {
-    "adamw": lambda on, rows: training(on, Language(), ADAMW, rows, length=1024),
+    "adamw": lambda on, rows: training(on, Language(layers=4), ADAMW, rows, length=1024),
     "inference": lambda on, rows: inference(on, rows, 1024),
     "resnet": lambda on, rows: training(on, resnet(), SGD, rows),
 }
