@@ -157,14 +157,14 @@ class Program:
         if way == "decoding":
             self._fill(shape, tokens)
 
-    @torch.no_grad()
     def _fill(self, shape: Shape, tokens: torch.Tensor) -> None:
         """All tokens but the last go into the cache, sequence by sequence: their activations are no part of a step."""
         from brrr_course.experiments.llama import new_cache
 
         self.cache = new_cache(shape, len(tokens), tokens.shape[1], self.model.embedding)
-        for at in range(len(tokens)):
-            self.model(tokens[at : at + 1, :-1], [(k[at : at + 1], v[at : at + 1]) for k, v in self.cache])
+        with torch.no_grad():
+            for at in range(len(tokens)):
+                self.model(tokens[at : at + 1, :-1], [(k[at : at + 1], v[at : at + 1]) for k, v in self.cache])
 
     def step(self, tokens: torch.Tensor) -> torch.Tensor:
         """Each sequence's loss: of all its tokens, or of a word behind its last one."""
@@ -185,19 +185,19 @@ class Program:
         logits = self.model(tokens[:, -1:], self.cache, tokens.shape[1] - 1)
         return nn.functional.cross_entropy(logits.float(), tokens[:, 0], reduction="none")
 
-    @torch.no_grad()
     def reference(self, tokens: torch.Tensor) -> torch.Tensor:
         """The first sequence's loss in float64, without a cache."""
         import copy
 
         wide, (first, *_) = copy.deepcopy(self.model).double(), tokens.split(1)
         wide.cos, wide.sin = wide.cos.double(), wide.sin.double()
-        if not self.cache:
-            return losses(wide, first).double()
         from brrr_course.experiments.llama import new_cache
 
-        cache = new_cache(wide.shape, 1, first.shape[1], wide.embedding)
-        return nn.functional.cross_entropy(wide(first, cache), first[:, 0], reduction="none")
+        with torch.no_grad():
+            if not self.cache:
+                return losses(wide, first).double()
+            cache = new_cache(wide.shape, 1, first.shape[1], wide.embedding)
+            return nn.functional.cross_entropy(wide(first, cache), first[:, 0], reduction="none")
 
     def held(self) -> dict[str, int]:
         """The bytes of what stays from step to step."""

@@ -55,12 +55,12 @@ def alive(train: Any) -> str:
         optimizers[1].step()
         losses.append(float(loss.detach()))
     mean = ask(train, given, optimizers[0], batches)
+    if not torch.allclose(given.weight, expected.weight, atol=1e-5):
+        raise Wrong("the weights are not as trained by these steps.", "Keep backward, step and zero_grad.")
     if isinstance(mean, torch.Tensor) and mean.requires_grad:
         raise Wrong("what it returns still has its graph.", "`.item()` or `.detach()` lets the graph go.")
     if not isinstance(mean, float | torch.Tensor) or abs(float(mean) - sum(losses) / STEPS) > 1e-4:
         raise Wrong("it does not return the mean of the losses.", "Add them up as numbers, and divide by their count.")
-    if not torch.allclose(given.weight, expected.weight, atol=1e-5):
-        raise Wrong("the weights are not as trained by these steps.", "Keep backward, step and zero_grad.")
     if given.most > 2:  # while the next one is made, the last may still have its name
         raise Wrong(
             f"{given.most} graphs were alive at once.", "Whatever holds a loss between the steps holds its graph."
