@@ -1,6 +1,5 @@
 """The played accelerator itself: it computes what the CPU does, and its work ends when it is said to."""
 
-import copy
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -40,70 +39,12 @@ def test_a_call_returns_before_its_work_ends() -> None:
         assert clock.now_ns > 31e9
 
 
-@there
-def test_arithmetic_and_bytes_take_their_time() -> None:
-    with played(launch_s=0.0, bytes_per_s=1e3, flop_per_s=1e9) as (torch, _, _):
-        events = [torch.Event(enable_timing=True) for _ in range(3)]
-        a, out = torch.empty(10, 20, device="played"), torch.empty(10, 10, device="played")
-        events[0].record()
-        torch.mm(a, a.t(), out=out)
-        events[1].record()
-        torch.accelerator.synchronize()
-        assert events[0].elapsed_time(events[1]) == pytest.approx(2000.0, rel=0.01)  # two operands' bytes and result's
-        with patch.object(torch.played.DEVICE, "flop_per_s", 1e3):
-            events[1].record()
-            torch.mm(a, a.t(), out=out)
-            events[2].record()
-        with pytest.raises(RuntimeError, match="completed"):
-            events[1].elapsed_time(events[2])
-        events[2].synchronize()
-        assert events[1].elapsed_time(events[2]) == pytest.approx(4000.0, rel=0.01)  # 2·10·20·10 operations
-
-
-@there
-def test_streams_overlap_unless_one_waits() -> None:
-    with played(launch_s=5.0) as (torch, _, clock):
-        first, second = torch.Stream("played"), torch.Stream("played")
-        x = torch.empty(3, device="played")
-        for stream in (first, second):
-            with stream:
-                assert torch.accelerator.current_stream() == stream
-                x.add(1)
-        torch.accelerator.synchronize()
-        assert clock.now_ns < 6.1e9
-        with first:
-            x.add(1)
-        second.wait_stream(first)
-        with second:
-            x.add(1)
-        first.synchronize()
-        assert clock.now_ns < 11.1e9
-        second.synchronize()
-        assert 16e9 <= clock.now_ns < 16.1e9
-
-
-def convolve(torch: Any, x: Any) -> Any:
-    torch.nn.functional.conv2d(
-        x[None], x[:2, None].repeat(1, 2, 1, 1)[:, :, :2, :2], padding=1
-    ).square().sum().backward()
-    return x.grad
-
-
 def change_views(torch: Any, x: Any) -> Any:
     x = x.detach().clone()
     x.transpose(0, 1)[1:, 0].mul_(2)
     x[0].copy_(x[1].expand(2, 4, 5)[0])
     x[x > 0.5] = 0.0
     return x.reshape(-1)[3:17].flip(0)
-
-
-def attend(torch: Any, x: Any) -> Any:
-    return torch.nn.functional.scaled_dot_product_attention(x, x, x, is_causal=True)
-
-
-def give_out(torch: Any, x: Any) -> Any:
-    x, out = x.detach(), torch.empty(0, device=x.device)
-    return torch.cat([torch.mul(x, 2, out=out)[0], torch.arange(20.0, device=x.device).view(4, 5)])
 
 
 def recur(torch: Any, x: Any) -> Any:
@@ -113,11 +54,7 @@ def recur(torch: Any, x: Any) -> Any:
     return torch.cat([x.grad, layer(x)[0].repeat(1, 1, 2)[:, :, :5].detach()])
 
 
-def normalise(torch: Any, x: Any) -> Any:
-    return torch.nn.functional.layer_norm(x.softmax(-1), (5,)).to(torch.bfloat16).float()
-
-
-@pytest.mark.parametrize("program", [convolve, change_views, attend, give_out, recur, normalise])
+@pytest.mark.parametrize("program", [change_views, recur])
 @there
 def test_results_are_the_cpu_s(program: Callable[..., Any]) -> None:
     import torch
@@ -126,54 +63,6 @@ def test_results_are_the_cpu_s(program: Callable[..., Any]) -> None:
     own, cpu = (program(torch, x.to(device).requires_grad_()) for device in ("played", "cpu"))
     assert own.device.type == "played"
     torch.testing.assert_close(own.cpu(), cpu)
-
-
-@pytest.mark.parametrize("optimizer", ["SGD", "AdamW"])
-@there
-def test_training_is_the_cpu_s(optimizer: str) -> None:
-    import torch
-
-    model = torch.nn.Sequential(torch.nn.Linear(6, 8), torch.nn.LayerNorm(8), torch.nn.GELU(), torch.nn.Linear(8, 3))
-    x, target = torch.randn(5, 6), torch.randint(3, (5,))
-    own = copy.deepcopy(copy.deepcopy(model).to("played"))
-    for each, device in ((model, "cpu"), (own, "played")):
-        steps = getattr(torch.optim, optimizer)(each.parameters(), lr=0.1)
-        for _ in range(3):
-            steps.zero_grad()
-            torch.nn.functional.cross_entropy(each(x.to(device)), target.to(device)).backward()
-            steps.step()
-    assert all(each.device.type == "played" for each in own.parameters())
-    torch.testing.assert_close([each.cpu() for each in own.parameters()], [*model.parameters()])
-
-
-@there
-def test_errors_are_torch_s() -> None:
-    import torch
-
-    with torch.device("played"):
-        x = torch.ones(2, 3)
-    with pytest.raises(RuntimeError, match="same device"):
-        x + torch.ones(2, 3)
-    with pytest.raises(RuntimeError, match="same device, played"):
-        torch.nn.functional.cross_entropy(x, torch.tensor([0, 1]))
-    with pytest.raises(RuntimeError, match="cannot be multiplied"):
-        x @ x
-
-
-@there
-def test_memory_ends() -> None:
-    import torch
-
-    with played(memory_bytes=torch.accelerator.memory_allocated() + 1000):
-        held = torch.ones(200, device="played")
-        assert torch.accelerator.get_memory_info()[0] == torch.played.mem_get_info()[0] == 200
-        more = (held.exp, held.nonzero, lambda: torch.empty(2**50, device="played"))  # the last is no CPU's either
-        for too_large in more:
-            with pytest.raises(torch.OutOfMemoryError, match="played out of memory"):
-                too_large()
-        del held, too_large, more
-        assert torch.accelerator.get_memory_info()[0] == 1000
-        assert torch.accelerator.max_memory_allocated() >= torch.accelerator.memory_allocated() + 800
 
 
 @there
@@ -186,19 +75,6 @@ def test_events_go_wrong() -> None:
             end.record()
             end.synchronize()
             assert (start.elapsed_time(end) > 0) - (start.elapsed_time(end) < 0) == sign
-
-
-@there
-def test_what_waits_hangs_until_it_is_released() -> None:
-    from threading import Thread
-
-    with played(faults={"hang"}) as (torch, device, _):
-        waits = Thread(target=torch.accelerator.synchronize, daemon=True)
-        waits.start()
-        waits.join(0.05)
-        assert waits.is_alive()
-        device.released.set()
-        waits.join()
 
 
 @there
