@@ -24,9 +24,6 @@ from brrr_course.nouns.expression import Table
 NVCC = shutil.which("nvcc")
 
 
-# ---- theory ----
-
-
 # ---- what is run ----
 
 
