@@ -39,6 +39,64 @@ def test_a_call_returns_before_its_work_ends() -> None:
         assert clock.now_ns > 31e9
 
 
+@there
+def test_arithmetic_and_bytes_take_their_time() -> None:
+    with played(launch_s=0.0, bytes_per_s=1e3, flop_per_s=1e9) as (torch, _, _):
+        events = [torch.Event(enable_timing=True) for _ in range(3)]
+        a, out = torch.empty(10, 20, device="played"), torch.empty(10, 10, device="played")
+        events[0].record()
+        torch.mm(a, a.t(), out=out)
+        events[1].record()
+        torch.accelerator.synchronize()
+        assert events[0].elapsed_time(events[1]) == pytest.approx(2000.0, rel=0.01)  # two operands' bytes and result's
+        with patch.object(torch.played.DEVICE, "flop_per_s", 1e3):
+            events[1].record()
+            torch.mm(a, a.t(), out=out)
+            events[2].record()
+        with pytest.raises(RuntimeError, match="completed"):
+            events[1].elapsed_time(events[2])
+        events[2].synchronize()
+        assert events[1].elapsed_time(events[2]) == pytest.approx(4000.0, rel=0.01)  # 2·10·20·10 operations
+
+
+@there
+def test_streams_overlap_unless_one_waits() -> None:
+    with played(launch_s=5.0) as (torch, _, clock):
+        first, second = torch.Stream("played"), torch.Stream("played")
+        x = torch.empty(3, device="played")
+        for stream in (first, second):
+            with stream:
+                assert torch.accelerator.current_stream() == stream
+                x.add(1)
+        torch.accelerator.synchronize()
+        assert clock.now_ns < 6.1e9
+        with first:
+            x.add(1)
+        second.wait_stream(first)
+        with second:
+            x.add(1)
+        first.synchronize()
+        assert clock.now_ns < 11.1e9
+        second.synchronize()
+        assert 16e9 <= clock.now_ns < 16.1e9
+
+
+@there
+def test_memory_ends() -> None:
+    import torch
+
+    with played(memory_bytes=torch.accelerator.memory_allocated() + 1000):
+        held = torch.ones(200, device="played")
+        assert torch.accelerator.get_memory_info()[0] == torch.played.mem_get_info()[0] == 200
+        more = (held.exp, held.nonzero, lambda: torch.empty(2**50, device="played"))  # the last is no CPU's either
+        for too_large in more:
+            with pytest.raises(torch.OutOfMemoryError, match="played out of memory"):
+                too_large()
+        del held, too_large, more
+        assert torch.accelerator.get_memory_info()[0] == 1000
+        assert torch.accelerator.max_memory_allocated() >= torch.accelerator.memory_allocated() + 800
+
+
 def change_views(torch: Any, x: Any) -> Any:
     x = x.detach().clone()
     x.transpose(0, 1)[1:, 0].mul_(2)
