@@ -4,30 +4,13 @@
 #pragma once
 #include <ucontext.h>
 
-#include <algorithm>
-#include <cmath>
-#include <cstdint>
-#include <cstring>
 #include <functional>
 #include <map>
 #include <memory>
 #include <random>
 #include <vector>
 
-#define ON_HOST
-#define __device__
-#define __global__
-#define __shared__
-#define __grid_constant__
-#define __forceinline__ inline
-#define __launch_bounds__(...)
-using std::max;
-using std::min;
-
-struct Index { unsigned x; };
-static Index blockIdx, threadIdx, gridDim;
-template <class To, class From> static inline To bits_as(From from) { To to; std::memcpy(&to, &from, sizeof to); return to; }
-static inline float __int_as_float(int bits) { return bits_as<float>(bits); }
+#include "cuda_words.cuh"
 
 namespace host {
 constexpr int STACK = 128 * 1024;

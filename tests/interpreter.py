@@ -44,17 +44,18 @@ def interpreted_cases(*names: str) -> dict[str, Any]:
 
 
 def ptx(
-    kernel: Any, constants: Mapping[str, Any], types: Mapping[str, str], architecture: int, *, aligned: bool = False,
-    **options: int,
+    kernel: Any, constants: Mapping[str, Any], types: Mapping[str, str], architecture: int, *,
+    aligned: bool | tuple[str, ...] = False, **options: int,
 ) -> str:  # fmt: skip
-    """A kernel compiled for a GPU that need not be here; `aligned`: 16 divides all addresses and sizes."""
+    """A kernel compiled for a GPU that need not be here; `aligned`: 16 divides all addresses and sizes, or these."""
     import triton
     from triton.backends.compiler import GPUTarget
     from triton.compiler import ASTSource
 
     kinds = {arg: "constexpr" if arg in constants else types[arg] for arg in kernel.arg_names}
     places = {arg: (place,) for place, arg in enumerate(kernel.arg_names)}
-    whole = [arg for arg, kind in kinds.items() if aligned and kind[0] in "*i"]
+    asked = kernel.arg_names if aligned is True else aligned or ()
+    whole = [arg for arg, kind in kinds.items() if arg in asked and kind[0] in "*i"]
     multiples = {places[arg]: [["tt.divisibility", 16]] for arg in whole}
     source = ASTSource(kernel, kinds, {places[arg]: value for arg, value in constants.items()}, multiples)
     return str(triton.compile(source, target=GPUTarget("cuda", architecture, 32), options=options).asm["ptx"])

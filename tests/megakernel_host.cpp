@@ -5,9 +5,6 @@
 // Compile it with the kernel's -D and the folder of megakernel.cu in -I; call brrr_host_run (see test_megakernel.py).
 #include "fibers.cuh"
 
-struct alignas(16) float4 { float x, y, z, w; };
-static inline float4 make_float4(float x, float y, float z, float w) { return {x, y, z, w}; }
-
 namespace host {
 constexpr int PATIENCE = 400;
 static std::vector<std::vector<float>> exchanged;

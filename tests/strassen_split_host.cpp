@@ -9,8 +9,6 @@
 #include "fibers.cuh"
 
 using u64 = uint64_t;
-struct float2 { float x, y; };
-static inline float2 make_float2(float x, float y) { return {x, y}; }
 
 // A matrix of float16 for the copy engine: what the driver's map says of it.
 struct TensorMap { const uint16_t *data; long long columns, rows, row_numbers; int box_columns, box_rows; };

@@ -6,14 +6,6 @@
 
 using u16 = uint16_t;
 using std::isfinite;
-struct float4 { float x, y, z, w; };
-struct uint2 { unsigned x, y; };
-static inline float4 make_float4(float x, float y, float z, float w) { return {x, y, z, w}; }
-static inline uint2 make_uint2(unsigned x, unsigned y) { return {x, y}; }
-static inline unsigned __float_as_uint(float x) { return bits_as<unsigned>(x); }
-static inline float __uint_as_float(unsigned x) { return bits_as<float>(x); }
-static inline u16 half_of(float x) { return bits_as<u16>(static_cast<_Float16>(x)); }
-static inline float float_of(u16 x) { return static_cast<float>(bits_as<_Float16>(x)); }
 
 static void host::deliver() {}  // nothing here is done in the GPU's own time
 static inline unsigned __reduce_max_sync(unsigned, unsigned x) {

@@ -1,34 +1,9 @@
-// strassen_sums.cu on a CPU: CUDA's words mean just enough for its kernel to run, one thread after the other. Every
-// access is looked up among the memory that was lent; one outside of it is counted and not made.
-#include <cmath>
-#include <cstdint>
-#include <cstring>
-#define __device__
-#define __global__
-#define __forceinline__ inline
-#define __launch_bounds__(...)
-#define ON_HOST
+// strassen_sums.cu on a CPU, one thread after the other. Every access is looked up among the memory that was lent; one
+// outside of it is counted and not made.
+#include "cuda_words.cuh"
 
-struct Index { unsigned x; };
-static Index blockIdx, threadIdx;
-struct alignas(8) uint2 { unsigned x, y; };
-struct alignas(16) uint4 { unsigned x, y, z, w; };
-static float __uint_as_float(unsigned bits) { float x; std::memcpy(&x, &bits, 4); return x; }
-static unsigned __float_as_uint(float x) { unsigned bits; std::memcpy(&bits, &x, 4); return bits; }
-
-// The compiler's own conversions round to nearest, ties to even, as the GPU does.
-static float half_to_float(unsigned bits) {
-    const unsigned short lower = static_cast<unsigned short>(bits);
-    _Float16 x;
-    std::memcpy(&x, &lower, 2);
-    return static_cast<float>(x);
-}
-static unsigned float_to_half(float x) {
-    const _Float16 rounded = static_cast<_Float16>(x);
-    unsigned short bits;
-    std::memcpy(&bits, &rounded, 2);
-    return bits;
-}
+static float half_to_float(unsigned bits) { return float_of(static_cast<uint16_t>(bits)); }
+static unsigned float_to_half(float x) { return half_of(x); }
 static void changed(unsigned &) {}
 
 struct Lent { std::uintptr_t from, to; };
@@ -58,9 +33,9 @@ extern "C" long long run_sums(const char *in, const char *bias, char *matrix, ch
                               long long rows, long long columns, long long row_stride, long long column_stride,
                               unsigned blocks, const Lent *regions, int region_count) {
     lent = regions, lent_count = region_count, outside = 0;
-    for (blockIdx.x = 0; blockIdx.x < blocks; ++blockIdx.x)
-        for (threadIdx.x = 0; threadIdx.x < THREADS; ++threadIdx.x)
-            brrr_strassen_sums(in, bias, matrix, high, low, exponents, exponent_step, words, block_rows, rows, columns,
-                               row_stride, column_stride);
+    in_turn({blocks, 1, 1}, THREADS, [=] {
+        brrr_strassen_sums(in, bias, matrix, high, low, exponents, exponent_step, words, block_rows, rows, columns,
+                           row_stride, column_stride);
+    });
     return outside;
 }

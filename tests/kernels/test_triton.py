@@ -14,6 +14,7 @@ from interpreter import interpreted_cases, ptx
 from brrr.core.errors import UnavailableError
 from brrr.kernels import fused, linear_relu, pseudo_linear  # before a lesson's cell may ask for the interpreter
 from brrr_course.experiments.pseudo_linear import pseudo_error
+from brrr_course.experiments.repeat import TOLERANCE
 from tests.refusals import refused
 
 ALLOWED = {
@@ -21,6 +22,8 @@ ALLOWED = {
     "triton_cases": ({"float32": 1e-6, "bfloat16": 1e-2, "float16": 1e-3}, (10, 5), 8),
     "triton_fused_cases": ({"float32": 1e-6, "bfloat16": 1.5e-2, "float16": 2e-3}, (13, 10), 7),
     "linear_relu_cases": ({"float32": 1e-6, "bfloat16": 1e-2, "float16": 1e-3}, (8, 7), 5),
+    # the interpreter cuts a float32 off where a GPU rounds it to the nearest bfloat16: twice the error
+    "repeat_cases": ({**TOLERANCE, "bfloat16": 2**-7}, (72, 72), 4),
 }
 
 

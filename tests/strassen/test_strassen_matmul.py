@@ -258,13 +258,6 @@ def test_what_is_refused(call: Any, argument: str, value: Any) -> None:
         call()
 
 
-def test_a_level_that_does_not_pay_is_taken_and_said() -> None:
-    made = explain(A, B, level=3, form="winograd", inner="sgemm")
-    assert made.implementation.name == "sgemm-winograd-3" and "rounding up adds" in made.why
-    assert "does not pay" in made.why or "not known" in made.why
-    assert error(matmul(A, B, level=3, form="winograd", inner="sgemm"), A, B) < 1e-6
-
-
 # --- again and again --------------------------------------------------------------------------------------------------
 
 

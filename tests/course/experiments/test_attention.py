@@ -10,8 +10,7 @@ from torch._dynamo.utils import counters
 from torch._inductor import config
 
 from brrr.core.errors import DeviceMemoryError, UnavailableError
-from brrr.gpu.datasheet import hardware
-from brrr_course.experiments import attention, experiment
+from brrr_course.experiments import experiment
 from brrr_course.experiments.attention import (
     ALL,
     CAUSAL,
@@ -57,11 +56,6 @@ def test_the_steps_and_the_library_are_the_formula(kind: str) -> None:
         assert given.error(given.run(attention_in(way))) < 1e-5
 
 
-def test_both_spellings_are_one_formula() -> None:
-    given = inputs(ALL)
-    torch.testing.assert_close(textbook(*given.qkv), steps(*given.qkv))
-
-
 @pytest.mark.skipif(shutil.which("g++") is None, reason="torch.compile needs a C++ compiler on a CPU")
 def test_the_compiler_knows_one_of_them_by_heart() -> None:
     """It puts the library's attention in the textbook's place, which does not round the scores to bfloat16."""
@@ -87,13 +81,3 @@ def test_what_cannot_run_says_why_before_anything_is_made() -> None:
             ATTENTION.workload(way, point(512, ALL, "float32"))
     with pytest.raises(DeviceMemoryError, match=r"CPU, three steps of 1048576 tokens needs 8\.\d+ TB"):
         ATTENTION.workload("cpu-naive", point(2**20))
-
-
-def test_the_guides_are_the_datasheets_floors() -> None:
-    h100, at = hardware("h100"), point(8192)
-    assert attention.steps_at_bandwidth(h100, at) == pytest.approx(2.62e-3, rel=0.01)
-    assert attention.flash_at_peak(h100, at) == pytest.approx(0.556e-3, rel=0.01)
-    assert attention.steps_at_bandwidth(None, at) is None and attention.flash_at_peak(None, at) is None
-    assert attention.flash_at_peak(h100, point(8192, ALL, "float32")) is None
-    assert attention.flash_at_peak(h100, point(8192, ONE)) is None
-    assert attention.flash_at_peak(hardware("gtx-1070"), at) is None

@@ -7,7 +7,6 @@ import pytest
 import torch
 
 from brrr.core.errors import DeviceMemoryError, UnavailableError
-from brrr.gpu.datasheet import hardware
 from brrr_course.experiments import experiment
 from brrr_course.experiments.bits import IMPLEMENTATIONS, ORDINARY, OUTLIERS, LayerInputs, fours, run_of, scaled, whole
 from brrr_course.experiments.working_set import energy_launched
@@ -86,14 +85,3 @@ def test_energy_is_power_times_time(monkeypatch: pytest.MonkeyPatch) -> None:
     assert found.power_w == 100 / 1.25 and found.period_s is not None and found.period_s.median == 1.25 / 16 / 3
     with pytest.raises(UnavailableError, match="counts no joules"):
         energy_launched(lambda: None)
-
-
-def test_the_guides_are_the_datasheets_roofs() -> None:
-    bf16, fp8, int4 = (each.at for each in BITS.guides)
-    h100 = hardware("h100")
-    assert bf16(h100, point(1)) == pytest.approx(40e-6, rel=0.01) and int4(h100, point(1)) == pytest.approx(
-        10.7e-6, rel=0.01
-    )
-    assert bf16(h100, point(16384)) == pytest.approx(2.22e-3, rel=0.01) == int4(h100, point(16384))
-    assert fp8(h100, point(16384)) == pytest.approx(1.11e-3, rel=0.01)
-    assert fp8(hardware("a100"), point(1)) is None and bf16(None, point(1)) is None

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from brrr.core.files import PACKAGE
 from brrr.core.measurement import Measurement, Value
-from brrr.gpu.datasheet import hardware
 from brrr.kernels import strides as strides_kernel
 from brrr_course.experiments import experiment
 from brrr_course.experiments import occupancy as occupancy_module
@@ -61,13 +60,6 @@ def test_a_set_is_nearly_as_large_as_asked_for_and_whole_lines(nbytes: int, kind
     assert 0.95 * nbytes < found <= nbytes and found % (1024 * sets.KINDS[kind]) == 0
 
 
-def test_the_guide_begins_where_no_cache_helps() -> None:
-    h200 = hardware("h200")
-    assert h200.l2_bytes is not None
-    assert sets.bandwidth(h200, {"nbytes": h200.l2_bytes}) is None
-    assert sets.bandwidth(h200, {"nbytes": 2 * h200.l2_bytes}) == 4.8e12
-
-
 # ---- strides ----
 
 
@@ -85,12 +77,6 @@ def test_pieces_of_two_sectors_by_counting(numbers: int, stride: int, offset: in
     point: dict[str, Value] = {"numbers": numbers, "stride": stride, "offset": offset}
     found = strides_work.sectors(point, nbytes=64)
     assert found == len({place // 16 for place in range(offset, numbers, stride)})
-
-
-def test_what_whole_sectors_predict() -> None:
-    points = [{"numbers": 2**20, "stride": stride, "offset": 0} for stride in (1, 2, 8, 16, 32)]
-    heights = [strides_work.by_sectors(hardware("h200"), point) for point in points]
-    assert heights == [pytest.approx(4.8e12 / each) for each in (1, 2, 8, 8, 8)]
 
 
 def test_blocks_cover_every_number() -> None:
@@ -132,11 +118,3 @@ def test_the_kernel_agrees_with_python_on_its_blocks() -> None:
     source = (PACKAGE / "kernels/occupancy.cu").read_text(encoding="utf-8")
     assert f"THREADS = {occupancy_module.THREADS}, NUMBERS = {occupancy_module.NUMBERS};" in source
     assert all(f"brrr_in_flight_{loads}(" in source for loads in occupancy_module.NAMED)
-
-
-def test_littles_law_ends_at_the_bandwidth() -> None:
-    sheet = hardware("h200")
-    few, many = ({"blocks": blocks} for blocks in (1, 8448))
-    assert occupancy_module.by_littles_law(8, sheet, few) == pytest.approx(8192 / occupancy_module.LATENCY_S)
-    assert occupancy_module.by_littles_law(8, sheet, many) == sheet.memory_bytes_per_s
-    assert occupancy_module.by_littles_law(8, None, few) is None

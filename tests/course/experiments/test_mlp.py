@@ -11,11 +11,10 @@ from formulas import Made, time_of
 from brrr.core.errors import ArgumentError, BrrrError, NotRecordedError, UnavailableError
 from brrr.core.measurement import Measurement, Point, Value
 from brrr.counting.tracing import cost as counted
-from brrr.gpu.datasheet import hardware
 from brrr.networks import IMPLEMENTATIONS
 from brrr.networks.implementations import NetworkImplementation
 from brrr_course.experiments import experiment
-from brrr_course.experiments.mlp import BATCHES, LARGE, STRASSEN, TRAINING, floor_s, workload
+from brrr_course.experiments.mlp import BATCHES, LARGE, STRASSEN, TRAINING, workload
 from brrr_course.lessons.speedup_table import SLOWER, published_gains, shade, speedup_table
 from brrr_course.lessons.waiting import Comparison
 from brrr_course.nouns.experiment import Experiment
@@ -72,17 +71,6 @@ def test_what_is_predicted_of_which_way() -> None:
     assert (kernels["graph"], kernels["triton-graph"], kernels["megakernel-graph"]) == (16, 8, 1)
     triton = runs["triton"]
     assert triton is not None and triton.cost.eager_bytes < runs["graph"].cost.eager_bytes  # type: ignore[union-attr]
-
-
-def test_the_floor_is_the_memory_or_the_arithmetic() -> None:
-    h200 = hardware("h200")
-    few, many = floor_s(h200, {"layers": 8, "batch": 2, "hidden": 4096}), floor_s(
-        h200, {"layers": 8, "batch": 128, "hidden": 4096}
-    )  # fmt: skip
-    assert few is not None and many is not None
-    assert few == pytest.approx(8 * 4 * 4096**2 / h200.memory_bytes_per_s, rel=0.01)
-    assert many == pytest.approx(16 * 128 * 4096**2 / h200.peak("fp32"), rel=0.01)
-    assert floor_s(None, SMALL) is None
 
 
 # ---- workloads ----

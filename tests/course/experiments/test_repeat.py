@@ -1,13 +1,9 @@
 """The experiment `repeat`: theory, kernels (interpreted, and the code they compile to), what is run, and the knee."""
 
-import json
 import math
-import os
 import re
-import secrets
 import shutil
 import subprocess
-import sys
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -16,35 +12,16 @@ import made_up
 import numpy as np
 import pytest
 import torch
+from interpreter import ptx
 
 from brrr.core.errors import ArgumentError, NotRecordedError, UnavailableError
 from brrr.core.files import PACKAGE
-from brrr.core.measurement import Value
-from brrr.gpu.datasheet import hardware
-from brrr_course.experiments import experiment
 from brrr_course.experiments import repeat as work
 from brrr_course.experiments.lazily import name_of
 from brrr_course.experiments.repeat import knee
 from brrr_course.nouns.expression import Table
 
-REPEAT = experiment("repeat")
-HOST = [*REPEAT.variants_on("cpu")]
-HERE = Path(__file__).resolve().parents[2]
 NVCC = shutil.which("nvcc")
-
-
-def at(repeat: int, elements: int = 1000, dtype: str = "float32") -> dict[str, Value]:
-    return {"repeat": repeat, "elements": elements, "dtype": dtype}
-
-
-# ---- theory ----
-
-
-def test_the_guides_are_the_limits_of_the_datasheet() -> None:
-    h200 = hardware("h200")
-    heights = {guide.name: guide.at(h200, at(512)) for guide in REPEAT.guides}
-    assert heights == {"fma-peak": 66.9e12, "multiply-peak": 66.9e12 / 2, "bandwidth": 4.8e12}
-    assert all(guide.at(None, at(1)) is None for guide in REPEAT.guides)
 
 
 # ---- what is run ----
@@ -106,29 +83,6 @@ def test_factors_are_near_one_and_the_type_holds_them(dtype: str) -> None:
 
 # ---- Triton ----
 
-INTERPRETED = {
-    "float32": work.TOLERANCE["float32"],
-    "float16": work.TOLERANCE["float16"],
-    "bfloat16": 2**-7,
-}
-"""The interpreter cuts a float32 off where a GPU rounds it to the nearest bfloat16: twice the error."""
-
-
-def test_the_triton_kernel_in_the_interpreter() -> None:
-    pytest.importorskip("triton", reason="Triton has no build for this system")
-    seed = str(secrets.randbelow(10**6))
-    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-    ran = subprocess.run(
-        [sys.executable, str(HERE / "repeat_cases.py"), seed], capture_output=True, text=True, check=False, timeout=300,
-        cwd=HERE.parent, env={**environment, "PYTHONPATH": str(HERE.parent)},
-    )  # fmt: skip
-    assert ran.returncode == 0, f"seed {seed}\n{ran.stderr}"
-    found = json.loads(ran.stdout)
-    assert len(found["errors"]) == 3 * 6 * 6 * 2
-    for case, error in found["errors"].items():
-        assert error <= INTERPRETED[case.rsplit(" ", 1)[1]], f"seed {seed}, {case}: {error}"
-    assert [name for name, fine in found["special"].items() if not fine] == []
-
 
 @pytest.mark.parametrize(
     ("changed", "message"),
@@ -158,28 +112,17 @@ def test_triton_drops_no_step_and_moves_16_bytes_a_load(
     pointer: str, itemsize: int, fma: bool, architecture: int
 ) -> None:
     """ROUND steps in the loop and one in the rest, on each number that a thread holds; nothing beside them."""
-    text = _ptx(pointer, itemsize, fma, architecture)
-    held = 2 * 16 // itemsize
-    found = {name: len(re.findall(rf"\b{name}(?:\.rn)?\.f32\b", text)) for name in ("mul", "fma", "add")}
-    assert found == {"mul": 0, "add": 0, "fma": 0} | {"fma" if fma else "mul": (16 + 1) * held}
-    assert set(re.findall(r"(?:ld|st)\.global\S*", text)) == {"ld.global.v4.b32", "st.global.v4.b32"}
-
-
-def _ptx(pointer: str, itemsize: int, fma: bool, architecture: int) -> str:
-    triton = pytest.importorskip("triton")
-    from triton.backends.compiler import GPUTarget
-    from triton.compiler import ASTSource
-
+    pytest.importorskip("triton")
     from brrr.kernels.repeat import BLOCK_BYTES, ROUND, WARPS, _repeat
 
     constants = {"FMA": fma, "ROUND": ROUND, "BLOCK": BLOCK_BYTES // itemsize}
     kinds = {"x": pointer, "y": pointer, "factor": "fp32", "addend": "fp32"}
-    types = {name: "constexpr" if name in constants else kinds.get(name, "i32") for name in _repeat.arg_names}
-    places = {name: (_repeat.arg_names.index(name),) for name in _repeat.arg_names}
-    multiples = {places[name]: [["tt.divisibility", 16]] for name in ("x", "y", "count")}
-    source = ASTSource(_repeat, types, {places[name]: value for name, value in constants.items()}, multiples)
-    made = triton.compile(source, target=GPUTarget("cuda", architecture, 32), options={"num_warps": WARPS})
-    return str(made.asm["ptx"])
+    types = {name: kinds.get(name, "i32") for name in _repeat.arg_names}
+    text = ptx(_repeat, constants, types, architecture, aligned=("x", "y", "count"), num_warps=WARPS)
+    held = 2 * 16 // itemsize
+    found = {name: len(re.findall(rf"\b{name}(?:\.rn)?\.f32\b", text)) for name in ("mul", "fma", "add")}
+    assert found == {"mul": 0, "add": 0, "fma": 0} | {"fma" if fma else "mul": (16 + 1) * held}
+    assert set(re.findall(r"(?:ld|st)\.global\S*", text)) == {"ld.global.v4.b32", "st.global.v4.b32"}
 
 
 # ---- CUDA C++ and torch.compile: the code they compile to ----

@@ -29,11 +29,6 @@ from brrr_course.nouns.experiment import Experiment
 from brrr_course.nouns.source import Evidence
 
 RNN = experiment("rnn")
-AXES = [axis.name for axis in RNN.axes]
-
-
-def at(batch: int, hidden: int, steps: int, cell: str = "rnn_tanh", dtype: str = "float32") -> dict[str, Value]:
-    return dict(zip(AXES, (batch, hidden, steps, cell, dtype), strict=True))
 
 
 # ---- the grid, the plan, the costs ----
@@ -130,12 +125,3 @@ def test_the_share_of_weights_in_registers_is_the_plans(dtype: str, monkeypatch:
     assert claims.held(made(), cell="lstm", dtype=dtype, hidden=1024, batch=4) == pytest.approx(1 / 3)
     with pytest.raises(NotRecordedError):
         claims.held(made(persistent="host_s"), cell="lstm", dtype=dtype, hidden=1024, batch=4)
-
-
-@pytest.mark.parametrize("cell", ["rnn_tanh", "lstm"])
-def test_the_loop_that_is_captured_gives_the_layer(cell: str) -> None:
-    from brrr.networks.recurrent import rung
-
-    given = RecurrentInputs(cell, 24, 3, 6, "float32", "cpu")
-    with torch.no_grad():
-        assert given.error(rung("naive", given.module, given.x)()) <= TOLERANCES["float32"]

@@ -16,7 +16,6 @@ from matplotlib.transforms import Bbox
 from brrr.core.errors import BrrrError, NotRecordedError
 from brrr.core.measurement import Estimate, Measurement, Value
 from brrr.core.recordings import own_root
-from brrr.gpu.datasheet import hardware
 from brrr.strassen.implementations import Implementation
 from brrr_course.experiments import experiment
 from brrr_course.experiments import strassen as claims
@@ -27,8 +26,6 @@ from brrr_course.experiments.strassen import (
     Place,
     buffers,
     chosen,
-    fp32_bound,
-    fp32_peak,
     sizes,
     split_products,
     way_of,
@@ -72,13 +69,6 @@ def test_buffers_are_those_of_the_blocks() -> None:
     assert (left, right, products) == (4 * 7 * 50 * 56, 4 * 7 * 56 * 56, 4 * 7 * 50 * 56), "columns are rounded up"
     assert buffers(Implementation("fp16x3"), 100)[2] == 0
     assert workspace_bytes(Implementation("sgemm", 3, "strassen"), max(SIZES)) < 20e9
-
-
-def test_the_bounds_are_the_datasheets() -> None:
-    h200, point = hardware("h200"), {"size": 4096}
-    peak, bound = fp32_peak(h200, point), fp32_bound(h200, point)
-    assert peak == 66.9e12 and bound == pytest.approx(66.9e12 * (8 / 7) ** 3)
-    assert fp32_peak(None, point) is None is fp32_bound(None, point)
 
 
 def test_predictions_have_the_kernels_of_a_way() -> None:

@@ -10,12 +10,8 @@ import torch
 from formulas import Formula, Made
 
 from brrr.core.errors import NotRecordedError, WrongResultError
-from brrr.gpu.datasheet import hardware
 from brrr_course.experiments import experiment
 from brrr_course.experiments.transfers import (
-    LINK_LINES,
-    both_bytes_per_s,
-    link_bytes_per_s,
     random_bytes,
     spoilt,
     wrong_share,
@@ -86,15 +82,6 @@ def test_one_wrong_byte_is_one_wrong_byte() -> None:
     assert wrong_share((source, copy))(None) == 1 / 1003
     assert wrong_share((source, spoilt(source, "cpu")))(None) == 1.0
     assert random_bytes(64, "cpu").tolist() != random_bytes(64, "cpu").tolist()
-
-
-def test_what_the_guides_say() -> None:
-    h200 = hardware("h200")
-    assert link_bytes_per_s(h200, {"nbytes": 1}) == 63.02e9
-    assert both_bytes_per_s(h200, {"nbytes": 1}) == 2 * 63.02e9
-    assert link_bytes_per_s(None, {"nbytes": 1}) is None is both_bytes_per_s(hardware("cpu"), {"nbytes": 1})
-    assert {TRANSFERS.line(name).name for name in LINK_LINES} == set(LINK_LINES)
-    assert [guide.at(h200, {"nbytes": 1}) for guide in TRANSFERS.guides] == [63.02e9, 2 * 63.02e9]
 
 
 # ---- exercise 02-trips ----
