@@ -23,24 +23,15 @@ PLAIN = (
     Change("os.environ['LEFT'] = 'here'", "environment: LEFT was not set, is 'here'", "'LEFT' not in os.environ"),
     Change("del os.environ['GIVEN']", "environment: GIVEN was 'yes', is not set", "os.environ['GIVEN'] == 'yes'"),
     Change("os.chdir('/')", "os.getcwd: was ", "os.getcwd() == here"),
-    Change("signal.signal(signal.SIGTERM, print)", "signal handlers: SIGTERM was ",
-           "signal.getsignal(signal.SIGTERM) is signal.SIG_DFL"),
     Change("sys.path.insert(0, '/elsewhere')", "sys.path: was ", "'/elsewhere' not in sys.path"),
-    Change("sys.excepthook = print", "sys.excepthook: was ", "sys.excepthook is not print"),
-    Change("builtins.left = 1", "builtins: left was not set, is 1", "not hasattr(builtins, 'left')"),
-    Change("gc.disable()", "garbage collector: was (True, ", "gc.isenabled()"),
     Change("del sys.modules['colorsys']", "sys.modules: colorsys was taken out", "'colorsys' in sys.modules"),
-    Change("sys.modules['made_up_one'] = types.ModuleType('made_up_one')", "sys.modules: made_up_one is the test's own",
-           "'made_up_one' not in sys.modules"),
+    Change("torch.set_num_threads(7)", "torch's threads: was ", "torch.get_num_threads() != 7"),
     Change("threading.Thread(target=time.sleep, args=(9,), name='lasting', daemon=True).start()",
            "threads: lasting still runs"),
-    Change("atexit.register(str)", "atexit: str is called at the end"),
-    Change("numpy.seterr(all='raise')", "numpy.seterr: ", "numpy.geterr()['over'] == 'warn'"),
 )  # fmt: skip
 HEAD = """
-import atexit, builtins, colorsys, gc, locale, logging, os, signal, socket, sys, threading, time, types, warnings
-import numpy
-here, torch, matplotlib = os.getcwd(), *map(sys.modules.get, ("torch", "matplotlib"))
+import colorsys, os, sys, threading, time, torch, warnings
+here = os.getcwd()
 """
 PUT_BACK = f"""{HEAD}
 def test_with_monkeypatch(monkeypatch, tmp_path):
@@ -51,7 +42,7 @@ def test_with_monkeypatch(monkeypatch, tmp_path):
 
 def test_what_is_no_change():
     warnings.simplefilter("error")
-    numpy.random.rand()
+    torch.rand(2)
     import wave
     threading.Thread(target=time.sleep, args=(0.05,)).start()
 """
