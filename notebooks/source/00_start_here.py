@@ -205,4 +205,5 @@ claims("00", source="recorded:h200")
 # 15 feeding the GPU
 # 12 torch.compile
 # 11 a language model         11b attention
+# 16 memory
 # ```
