@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from brrr.core.errors import WrongResultError
+from brrr.timing.cpu_queue import CpuQueue
 from brrr_course.experiments import cheats, clocks
 from brrr_course.experiments.cheats import SIDES, BothBenchmarks, Side
 from brrr_course.lessons.exercises.lesson_01b import HINTS, NEAR, naive, said_of
@@ -13,9 +14,8 @@ from brrr_course.lessons.exercises.lesson_01b import HINTS, NEAR, naive, said_of
 
 @pytest.fixture
 def bench(request: pytest.FixtureRequest) -> Iterator[BothBenchmarks]:
-    made = BothBenchmarks("cpu", request.param)
-    yield made
-    made.close()
+    with CpuQueue() as queue:
+        yield BothBenchmarks("cpu", request.param, queue)
 
 
 @pytest.mark.parametrize("bench", cheats.KERNELS, indirect=True)
