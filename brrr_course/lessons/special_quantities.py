@@ -144,7 +144,7 @@ def gallery(subject: Subject) -> Comparison:
 def clock(subject: Subject) -> Comparison:
     """A product's time, clock and power at first, late and last, with and without pauses."""
     rows = []
-    for line in lines_here(subject.experiment, subject.source, ["back-to-back", "paused"]):
+    for line in lines_here(subject.experiment, subject.source, ["back to back", "paused"]):
         every = sorted(subject.source.known(subject.experiment, line.variant).items())
         for (seconds,), found in dict(every[:1] + every[-2:]).items():
             shown = (units.quantity(each, of) if each else "not told"
