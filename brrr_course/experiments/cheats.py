@@ -183,24 +183,20 @@ def workload(variant: Variant, point: Point) -> Workload:
     """A benchmark of the honest rival or of the winner."""
     trick, device = str(point["trick"]), variant.processor
     bench, own = BothBenchmarks(device, trick), variant.implementation == "cheat"
-
-    def measured() -> Measurement:
-        told = in_turns(device, trick, bool(variant.operation))[own]
-        return Measurement(latency_s=Estimate.of(told), device=variant.device)
-
-    return Workload(lambda: bench.work(bench.x), lambda y: bench.error(y, bench.places), bench.tolerance,
-                    others={"measured": measured})  # fmt: skip
+    return Workload(lambda: bench.work(bench.x), lambda y: bench.error(y, bench.places), bench.tolerance, others={
+        "measured": lambda: Measurement(latency_s=in_turns(device, trick, bool(variant.operation))[own],
+                                        device=variant.device)})  # fmt: skip
 
 
 @lru_cache(maxsize=2)
 @one_thread()
-def in_turns(device: Processor, trick: str, careful: bool) -> list[tuple[float, ...]]:
+def in_turns(device: Processor, trick: str, careful: bool) -> list[Estimate]:
     """What a benchmark says of the honest rival and of the winner, several times."""
     with CpuQueue() as queue:
         bench = BothBenchmarks(device, trick, queue)
         timed = bench.careful if careful else bench.naive
         told = [[timed(side) for side in SIDES[trick](bench)] for _ in range(BENCHMARKED)]
-    return [*zip(*told, strict=True)]
+    return [Estimate.of(each) for each in zip(*told, strict=True)]
 
 
 # ---- the cheats: the honest rival, and who wins over it ----

@@ -36,10 +36,8 @@ def cost(variant: Variant, point: Point) -> Cost:
 EXPERIMENT = Experiment(
     title="Twenty seconds of products",
     question="Does the same matmul take as long after ten seconds as at first?",
-    axes=(
-        Axis("seconds", SECONDS, label="seconds since the start", integer=False, quick=QUICK,
-             most={"cpu": LONGEST_ON_CPU}, noun="seconds"),
-    ),
+    axes=(Axis("seconds", SECONDS, label="seconds since the start", integer=False, quick=QUICK,
+               most={"cpu": LONGEST_ON_CPU}, noun="seconds"),),
     variants=(
         Variant("back-to-back", "back to back", timer="own", prepare_s=3.0),
         Variant("paused", "with pauses", timer="own", prepare_s=3.0),

@@ -151,9 +151,8 @@ def harness(harness: Any) -> str:
         said = said_of(harness, "", pace)
         if said is None or abs(said * pace - 1) > NEAR:
             told = "refuses" if said is None else f"says {ratio(said)} of"
-            raise Wrong(
-                f"your harness {told} honest code that takes {long} its rival.", "Theirs over ours, of all calls."
-            )
+            hint = "Theirs over ours, of all calls."
+            raise Wrong(f"your harness {told} honest code that takes {long} its rival.", hint)
     every = {name: said_of(harness, name) for name in HINTS}
     caught = [name for name, said in every.items()
               if (name in REFUSED if said is None else abs(said - 1) <= NEAR and name not in REFUSED[:2])]  # fmt: skip
