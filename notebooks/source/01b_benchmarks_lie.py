@@ -210,7 +210,7 @@ claims("01b")
 # %% [markdown] tags=["remember"]
 # ## Remember
 #
-# > **Rule.** A kept output looks 47 times as fast: ask for new inputs, whole results, all streams, turns.
+# > **Rule.** A kept output looks 47 times as fast: ask for new inputs, whole results, every stream, turns.
 # <!-- so cheats: latency('honest', trick='cached output') / latency('cheat', trick='cached output') is 46.5 to 47.5 -->
 #
 # - A time counts only where the result is right on unseen inputs.
