@@ -25,9 +25,11 @@ from brrr_course.nouns.experiment import Axis, Experiment, Variant, Workload
 
 KERNELS = CACHED, SKIPPED, ASIDE, LAZY = ("cached output", "skipped work", "side stream", "lazy result")
 BENCHMARKS = WARM, FIRST, BEST, RESTED = ("warm cache", "no warm-up", "best of many", "rested clock")
-SIZES = {"cuda": {WARM: (4096, 2048), BEST: (256, 256), RESTED: (8192, 8192)}, "cpu": {WARM: (32, 960)}}
-"""Rows and columns of the input, a square of SQUARE where nothing is said; a CPU's are for one core."""
-SQUARE = {"cuda": 2048, "cpu": 128}
+SIZES = {
+    True: {WARM: (4096, 2048), BEST: (256, 256), RESTED: (8192, 8192), "": (2048, 2048)},
+    False: {WARM: (32, 960), "": (128, 128)},
+}
+"""Rows and columns of the input, on a GPU and on one core of a CPU."""
 
 
 def supports(variant: Variant, point: Point) -> bool:
@@ -37,8 +39,7 @@ def supports(variant: Variant, point: Point) -> bool:
 
 def shape(gpu: bool, trick: str) -> tuple[int, int]:
     """Rows and columns of the input."""
-    kind = "cuda" if gpu else "cpu"
-    return SIZES[kind].get(trick, (SQUARE[kind],) * 2)
+    return SIZES[gpu].get(trick, SIZES[gpu][""])
 
 
 def cost(variant: Variant, point: Point) -> Cost:
@@ -71,13 +72,11 @@ EXPERIMENT = Experiment(
 
 BENCHMARKED, ROUNDS, GLANCE = 11, 7, 16
 """How often each benchmark is run, with how many rounds of calls, and the rows that the naive one looks at."""
-TOLERANCE = {True: 2e-2, False: 1e-4}
-"""Of 16 bits, and of float32."""
 RUN_UP_S, HEATED_S, RESTED_S = 0.1, 0.5, 0.4
 """How long a GPU works before the careful benchmark, and before each call of a rival whose clock is to be low; the rest
 that the winner takes instead."""
-FLUSHED = {"cuda": 2**25, "cpu": 2**22}
-"""Numbers that go through the caches to empty them: 128 MB through a GPU's."""
+FLUSHED = 2**25, 2**22
+"""Numbers that go through a GPU's or a CPU's caches to empty them: 128 MB through a GPU's."""
 
 Call = Callable[[Any], Any]
 
@@ -95,17 +94,16 @@ class Side(NamedTuple):
 
 
 class BothBenchmarks:
-    """A device with an input, the honest work on it, and the two benchmarks."""
+    """A device with an input, the honest work on it, and the two benchmarks; `queue` is a CPU's other stream."""
 
-    def __init__(self, device: Processor, trick: str) -> None:
-        self.gpu, flushed = is_gpu(device), FLUSHED["cuda" if is_gpu(device) else "cpu"]
-        rows, columns = shape(self.gpu, trick)
+    def __init__(self, device: Processor, trick: str, queue: CpuQueue | None = None) -> None:
+        self.gpu, self.sums, half = is_gpu(device), trick == WARM, trick == RESTED
+        (rows, columns), flushed = shape(self.gpu, trick), FLUSHED[not self.gpu]
         must_fit(4 * (5 * rows * columns + 3 * columns**2 + flushed), device, f"cheats {trick}")
-        self.sums, half = trick == WARM, trick == RESTED
-        dtype, self.tolerance = torch.bfloat16 if half else torch.float32, TOLERANCE[half]
+        self.tolerance, dtype = (2e-2, torch.bfloat16) if half else (1e-4, torch.float32)
         self.x, self.w = (torch.randn(n, columns, device=device, dtype=dtype) for n in (rows, columns))
         self.out, self.places = torch.full_like(self.x, float("nan")), sampled(rows, GLANCE - 2).to(device)
-        self.other, self.queue = torch.zeros(flushed, device=device), None if self.gpu else CpuQueue()
+        self.other, self.queue = torch.zeros(flushed, device=device), None if self.gpu else queue
         self.wait = self.queue.synchronize if self.queue else synchronize
 
     def work(self, x: torch.Tensor, w: torch.Tensor | None = None) -> torch.Tensor:
@@ -116,11 +114,6 @@ class BothBenchmarks:
         """Of these rows, against float64; NaN for another shape or type."""
         x = self.x[rows].double()
         return relative(y[rows], x.sum(1) if self.sums else x @ self.w.double(), self.x.dtype)
-
-    def close(self) -> None:
-        """End a CPU's queue."""
-        if self.queue:
-            self.queue.close()
 
     def flush(self) -> None:
         """Empty the cache; what lies in it then need not be written back."""
@@ -190,25 +183,20 @@ def workload(variant: Variant, point: Point) -> Workload:
     """A benchmark of the honest rival or of the winner."""
     trick, device = str(point["trick"]), variant.processor
     bench, own = BothBenchmarks(device, trick), variant.implementation == "cheat"
-    bench.close()
-
-    def measured() -> Measurement:
-        told = in_turns(device, trick, bool(variant.operation))[own]
-        return Measurement(latency_s=Estimate.of(told), device=variant.device)
-
-    return Workload(lambda: bench.work(bench.x), lambda y: bench.error(y, bench.places), bench.tolerance,
-                    others={"measured": measured})  # fmt: skip
+    return Workload(lambda: bench.work(bench.x), lambda y: bench.error(y, bench.places), bench.tolerance, others={
+        "measured": lambda: Measurement(latency_s=in_turns(device, trick, bool(variant.operation))[own],
+                                        device=variant.device)})  # fmt: skip
 
 
 @lru_cache(maxsize=2)
 @one_thread()
-def in_turns(device: Processor, trick: str, careful: bool) -> list[list[float]]:
+def in_turns(device: Processor, trick: str, careful: bool) -> list[Estimate]:
     """What a benchmark says of the honest rival and of the winner, several times."""
-    bench = BothBenchmarks(device, trick)
-    timed = bench.careful if careful else bench.naive
-    told = [[timed(side) for side in SIDES[trick](bench)] for _ in range(BENCHMARKED)]
-    bench.close()
-    return [list(each) for each in zip(*told, strict=True)]
+    with CpuQueue() as queue:
+        bench = BothBenchmarks(device, trick, queue)
+        timed = bench.careful if careful else bench.naive
+        told = [[timed(side) for side in SIDES[trick](bench)] for _ in range(BENCHMARKED)]
+    return [Estimate.of(each) for each in zip(*told, strict=True)]
 
 
 # ---- the cheats: the honest rival, and who wins over it ----
@@ -226,27 +214,25 @@ def _cached(bench: BothBenchmarks) -> Call:
     return call
 
 
-def _skipped(bench: BothBenchmarks) -> Call:
-    def call(x: torch.Tensor) -> Any:
-        """The rows that somebody looks at."""
-        bench.out[:GLANCE] = bench.work(x[:GLANCE])
-        return bench.out
-
-    return call
+def _skipped(bench: BothBenchmarks, x: torch.Tensor) -> Any:
+    """The rows that somebody looks at."""
+    bench.out[:GLANCE] = bench.work(x[:GLANCE])
+    return bench.out
 
 
 def _aside(bench: BothBenchmarks) -> Call:
+    """Where the clock's stream does not see it; on a CPU, in another thread."""
+    stream = torch.cuda.Stream() if bench.gpu else None
+    if bench.queue:
+        bench.queue.submit(torch.set_num_threads, 1)  # a thread has its own number
+
     def call(x: torch.Tensor) -> Any:
-        """Where the clock's stream does not see it; on a CPU, in another thread."""
-        if bench.queue is not None:
+        if bench.queue:
             bench.queue.submit(lambda: bench.out.copy_(bench.work(x)))
             return bench.out
         with torch.cuda.stream(stream):
             return bench.out.copy_(bench.work(x))
 
-    stream = torch.cuda.Stream() if bench.gpu else None
-    if bench.queue is not None:
-        bench.queue.submit(torch.set_num_threads, 1)  # a thread has its own number
     return call
 
 
@@ -275,7 +261,7 @@ def _tuned(bench: BothBenchmarks) -> Call:
 
 SIDES: dict[str, Callable[[BothBenchmarks], tuple[Side, Side]]] = {
     CACHED: lambda bench: (Side(bench.work), Side(_cached(bench))),
-    SKIPPED: lambda bench: (Side(bench.work), Side(_skipped(bench))),
+    SKIPPED: lambda bench: (Side(bench.work), Side(partial(_skipped, bench))),
     ASIDE: lambda bench: (Side(bench.work), Side(_aside(bench))),
     LAZY: lambda bench: (Side(bench.work), Side(partial(Later, bench.work))),
     WARM: lambda bench: (Side(bench.work, bench.flush), Side(bench.work)),

@@ -36,10 +36,8 @@ def cost(variant: Variant, point: Point) -> Cost:
 EXPERIMENT = Experiment(
     title="Twenty seconds of products",
     question="Does the same matmul take as long after ten seconds as at first?",
-    axes=(
-        Axis("seconds", SECONDS, label="seconds since the start", integer=False, quick=QUICK,
-             most={"cpu": LONGEST_ON_CPU}, noun="seconds"),
-    ),
+    axes=(Axis("seconds", SECONDS, label="seconds since the start", integer=False, quick=QUICK,
+               most={"cpu": LONGEST_ON_CPU}, noun="seconds"),),
     variants=(
         Variant("back-to-back", "back to back", timer="own", prepare_s=3.0),
         Variant("paused", "with pauses", timer="own", prepare_s=3.0),
@@ -62,25 +60,24 @@ from this share of its seconds on."""
 
 
 class Moment(NamedTuple):
-    """What was seen of a batch, at so many seconds."""
+    """What was seen of a batch, at so many seconds; of a CPU no more than its time."""
 
     at_s: float
     call_s: float
-    clock_hz: float | None
-    power_w: float | None
-    reasons: frozenset[str]
+    clock_hz: float | None = None
+    power_w: float | None = None
+    reasons: frozenset[str] = frozenset()
 
 
 def workload(variant: Variant, point: Point) -> Workload:
     """A point of the variant's series; on a live source it may have been measured a while ago."""
     from brrr.roofline.calibrate.part import product_error
 
-    a, b = operands(variant.processor)
-    at, rest = float(point["seconds"]), PAUSES if variant.implementation == "paused" else 0.0
+    device, at, rest = variant.processor, float(point["seconds"]), PAUSES * (variant.implementation == "paused")
     until = max(at, QUICK[-1] if quick() else SECONDS[-1] if variant.on_gpu else LONGEST_ON_CPU)
-    return Workload(lambda: a @ b, product_error(a, b), 1e-2, others={
-        "measured": lambda: seen(series(variant.processor, rest, until), at, variant.device)
-    })  # fmt: skip
+    a, b = operands(device)
+    return Workload(lambda: a @ b, product_error(a, b), 1e-2,
+                    others={"measured": lambda: seen(series(device, rest, until), at, variant.device)})  # fmt: skip
 
 
 def operands(device: Processor) -> tuple[torch.Tensor, torch.Tensor]:
@@ -93,12 +90,10 @@ def operands(device: Processor) -> tuple[torch.Tensor, torch.Tensor]:
 def seen(moments: list[Moment], at_s: float, device: Any) -> Measurement:
     """The median of what was seen in the last part of so many seconds."""
     part = [each for each in moments if WINDOW * at_s <= each.at_s <= at_s] or moments[-1:]
-    clocks, powers = ([each for each in some if each is not None] for some in zip(*(m[2:4] for m in part), strict=True))
+    clock, power = (median(filter(None, each)) if any(each) else None for each in [*zip(*part, strict=True)][2:4])
     capped = any(each.reasons & {"power-cap", "power-brake"} for each in part)
-    return Measurement(
-        period_s=Estimate.of([each.call_s for each in part]), sm_clock_hz=median(clocks) if clocks else None,
-        power_w=median(powers) if powers else None, flags=("power-capped",) * capped, device=device,
-    )  # fmt: skip
+    return Measurement(period_s=Estimate.of([each.call_s for each in part]), sm_clock_hz=clock, power_w=power,
+                       flags=("power-capped",) * capped, device=device)  # fmt: skip
 
 
 @lru_cache(maxsize=4)
@@ -122,7 +117,8 @@ def series(device: Processor, pauses: float, until_s: float) -> list[Moment]:
         following = launch() if gpu and not pauses else None  # so that the GPU never waits for what is read here
         batch()
         end = time.perf_counter()
-        found.append(Moment(end - began, (end - start) / BATCH, sm_clock_hz(), power_w(), throttle_reasons()))
+        told = (sm_clock_hz(), power_w(), throttle_reasons()) if gpu else ()
+        found.append(Moment(end - began, (end - start) / BATCH, *told))
         time.sleep(pauses * (end - start))
         start = end if following else time.perf_counter()
         batch = following or launch()

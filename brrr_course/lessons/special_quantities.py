@@ -142,15 +142,14 @@ def gallery(subject: Subject) -> Comparison:
 
 
 def clock(subject: Subject) -> Comparison:
-    """A product's time, clock and power at first, late and last, of each line that the source has."""
+    """A product's time, clock and power at first, late and last, with and without pauses."""
     rows = []
-    for line in lines_here(subject.experiment, subject.source, [each.name for each in subject.experiment.lines]):
+    for line in lines_here(subject.experiment, subject.source, ["back to back", "paused"]):
         every = sorted(subject.source.known(subject.experiment, line.variant).items())
         for (seconds,), found in dict(every[:1] + every[-2:]).items():
-            shown = ((found.sm_clock_hz, "Hz"), (found.power_w, "W"))
-            told = ["not told" if value is None else units.quantity(value, unit) for value, unit in shown]
-            rows.append((line.label, units.quantity(float(seconds), "s"), str(found.get(line.field)), *told,
-                         ", ".join(found.flags)))  # fmt: skip
+            shown = (units.quantity(each, of) if each else "not told"
+                     for each, of in ((found.sm_clock_hz, "Hz"), (found.power_w, "W")))  # fmt: skip
+            rows.append((line.label, f"{seconds:g} s", str(found.get(line.field)), *shown, ", ".join(found.flags)))
     header = ("", "after", "a matmul takes", "clock", "power", "flags")
     return subject.table("The same matmul, with what the driver told meanwhile.", header, rows)
 

@@ -19,9 +19,9 @@ NUMBERS, GLANCE = 1000, 8
 """Numbers that a call squares, and how many of them a glance sees."""
 NEAR, ROUNDS = 0.1, 10
 WINS = 2.0
-CALL, SET_UP, SLOW_UNTIL, LONGER = 1.0, 5000.0, 6000.0, 4.0
-"""Microseconds of a call with nothing in it, of a first call's set-up, and until when the clock is low; how much longer
-a low clock, an input that is not in the cache, or somebody else's program make a call."""
+CALL, SLOW_UNTIL, LONGER = 1.0, 6000.0, 4.0
+"""Microseconds of a call with nothing in it, and until when the clock is low; how much longer a low clock, a first
+call, an input that is not in the cache, or somebody else's program make it."""
 
 Numbers = Sequence[float]
 Call = Callable[[Numbers], Any]
@@ -37,8 +37,8 @@ class Lab:
     """
 
     def __init__(self, trap: str = "") -> None:
-        self._trap, self._now, self._done_at, self._calls = trap, 0.0, 0.0, 0
-        self._x, self._cached = [0.0] * NUMBERS, False
+        self._trap, self._now, self._done_at, self._calls, self._cached = trap, 0.0, 0.0, 0, False
+        self._x = [0.0] * NUMBERS
 
     def clock(self) -> float:
         """Microseconds on the host's clock; to read it takes one."""
@@ -54,16 +54,15 @@ class Lab:
     def square(self, x: Numbers, pace: float = 1.0) -> list[float]:
         """The honest work."""
         self._calls += 1
-        longer = {LOW_CLOCK: self._now < SLOW_UNTIL, WARM: not self._cached, DISTURBANCE: self._calls in range(3, 7)}
-        set_up = SET_UP if self._trap == FIRST and self._calls == 1 else 0.0
-        self._now += CALL + set_up + len(x) * pace * (LONGER if longer.get(self._trap) else 1.0)
+        longer = {LOW_CLOCK: self._now < SLOW_UNTIL, WARM: not self._cached, FIRST: self._calls == 1,
+                  DISTURBANCE: self._calls in range(3, 7)}  # fmt: skip
+        self._now += CALL + len(x) * pace * (LONGER if longer.get(self._trap) else 1.0)
         self._cached = True
         return [each * each for each in x]
 
     def aside(self, x: Numbers) -> list[float]:
         """The same on another stream, which the clock does not wait for."""
-        before = self._now
-        found = self.square(x)
+        before, found = self._now, self.square(x)
         self._done_at, self._now = max(self._done_at, before) + self._now - before, before + CALL
         return found
 
@@ -74,7 +73,7 @@ class Lab:
 
     def glance(self, x: Numbers, y: Any) -> bool:
         """Whether the first numbers are right."""
-        return list(y[:GLANCE]) == [each * each for each in x[:GLANCE]]
+        return self.right(x[:GLANCE], y[:GLANCE])
 
     def right(self, x: Numbers, y: Numbers) -> bool:
         """Whether all of them are."""
@@ -89,9 +88,7 @@ def naive(ours: Call, theirs: Call, lab: Lab) -> float | None:
         for _ in range(ROUNDS):
             y = call(x)
         spent[call] = lab.clock() - start
-        if not lab.glance(x, y):
-            return None
-    return spent[theirs] / spent[ours]
+    return spent[theirs] / spent[ours] if lab.glance(x, y) else None
 
 
 KEPT, SKIPPED, ASIDE, LAZY = "a kept output", "skipped work", "a side stream", "a lazy result"
@@ -114,16 +111,11 @@ REFUSED = (KEPT, SKIPPED, ASIDE, LAZY)
 def cheating(name: str, lab: Lab) -> Call:
     """What wins; in a lab that favours it, honest work."""
     kept = dict[int, list[float]]()
-
-    def look_up(x: Numbers) -> list[float]:
-        if id(x) not in kept:
-            kept[id(x)] = lab.square(x)
-        return kept[id(x)]
-
-    def some(x: Numbers) -> list[float]:
-        return lab.square(x[:GLANCE]) + [0.0] * (len(x) - GLANCE)
-
-    of: dict[str, Call] = {KEPT: look_up, SKIPPED: some, ASIDE: lab.aside, LAZY: partial(Later, lab.square)}
+    of: dict[str, Call] = {
+        KEPT: lambda x: kept.get(id(x)) or kept.setdefault(id(x), lab.square(x)),
+        SKIPPED: lambda x: lab.square(x[:GLANCE]) + [0.0] * (NUMBERS - GLANCE),
+        ASIDE: lab.aside, LAZY: partial(Later, lab.square),
+    }  # fmt: skip
     return of.get(name, partial(lab.square))
 
 
@@ -159,9 +151,8 @@ def harness(harness: Any) -> str:
         said = said_of(harness, "", pace)
         if said is None or abs(said * pace - 1) > NEAR:
             told = "refuses" if said is None else f"says {ratio(said)} of"
-            raise Wrong(
-                f"your harness {told} honest code that takes {long} its rival.", "Theirs over ours, of all calls."
-            )
+            hint = "Theirs over ours, of all calls."
+            raise Wrong(f"your harness {told} honest code that takes {long} its rival.", hint)
     every = {name: said_of(harness, name) for name in HINTS}
     caught = [name for name, said in every.items()
               if (name in REFUSED if said is None else abs(said - 1) <= NEAR and name not in REFUSED[:2])]  # fmt: skip

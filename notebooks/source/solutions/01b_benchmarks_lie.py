@@ -72,12 +72,15 @@ check("01b-harness", harness=harness)
 #
 # **Answers**
 #
-# - *The guesses:* in the cells that compare, from the data shown. The table of clock and power is empty where no driver tells them.
+# - *The guesses:* in the cells that compare, from the data shown. The table of clock and power says *not told* where no driver tells them.
 # - *Cheat:* `gain` is 10, the number of rounds; the cheat is free, and anything that the naive harness takes for 2x as fast counts.
 #   <!-- definition: the exercise -->
 # - *Catch eight:* in the solution, ten lines. The mark says how many were caught, and which were not; honest code that is refused, or
 #   whose gain is misjudged, counts before any cheat.
-# - *Which cheat wins most:* folded under the question.
+# - *Which cheat wins most:* folded under the question. The side stream wins 7x, less than the 8x that we had claimed.
+#   <!-- claims: cheats.kernels-win -->
+# - *Clock and power:* back to back a matmul takes 1.17x as long as with pauses. That both take as many cycles fails, at 0.876x: with
+#   pauses the clock is read on an idle GPU. <!-- claims: clocks.back-to-back-slower, clocks.as-many-cycles -->
 #
 # **The ranking.** Students who ran `share()` send `3 of 8` and the like as their mark of `01b-harness`, and `right` for eight. `brrr class report
 # FILE.csv` has it in the column `check: 01b-harness`: sort by it. Marks are made in the student's own notebook, so this ranking can be

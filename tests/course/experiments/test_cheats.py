@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from brrr.core.errors import WrongResultError
+from brrr.timing.cpu_queue import CpuQueue
 from brrr_course.experiments import cheats, clocks
 from brrr_course.experiments.cheats import SIDES, BothBenchmarks, Side
 from brrr_course.lessons.exercises.lesson_01b import HINTS, NEAR, naive, said_of
@@ -13,9 +14,8 @@ from brrr_course.lessons.exercises.lesson_01b import HINTS, NEAR, naive, said_of
 
 @pytest.fixture
 def bench(request: pytest.FixtureRequest) -> Iterator[BothBenchmarks]:
-    made = BothBenchmarks("cpu", request.param)
-    yield made
-    made.close()
+    with CpuQueue() as queue:
+        yield BothBenchmarks("cpu", request.param, queue)
 
 
 @pytest.mark.parametrize("bench", cheats.KERNELS, indirect=True)
@@ -57,8 +57,10 @@ def test_a_point_of_the_clocks_tells_of_the_last_part_of_its_seconds() -> None:
 def test_a_series_with_pauses_waits_three_times_as_long_as_it_works(monkeypatch: pytest.MonkeyPatch) -> None:
     slept = list[float]()
     monkeypatch.setattr("time.sleep", slept.append)
+    monkeypatch.setattr(clocks, "sm_clock_hz", lambda: 1e9)
     found = clocks.series.__wrapped__("cpu", 3.0, 0.05)
     assert slept == pytest.approx([0, *(3 * clocks.BATCH * each.call_s for each in found)])
+    assert {each.clock_hz for each in found} == {None}, "a GPU beside the CPU has no say"
 
 
 @pytest.mark.parametrize("name", HINTS)
