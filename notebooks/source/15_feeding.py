@@ -107,7 +107,7 @@ compare(w, "loader", {"step": "fed"}, of="speed-up", at=at)
 # - **The cores.** Beyond them workers take turns: on 16 cores, 32 decode *PNG* no faster.
 # <!-- so loader: at(batch=128, sample='PNG'); period('load', workers=8) > 1.9 * period('load', workers=16); period('load', workers=32) /
 # period('load', workers=16) is 0.95 to 1.1 -->
-# - **The way.** A batch crosses shared memory, and the main process pins it: with 1 worker as with 32, *row* takes half as long again
+# - **The way.** A batch crosses shared memory, and the main process pins it. With 1 worker as with 32, *row* takes half as long again
 # as the step. JPEGs keep part of that; we have not taken it apart.
 # <!-- so loader: at(batch=128, sample='row'); period('load', workers=1) > period('alone', workers=1); period('fed') / period('step') is 1.45 to
 # 1.65 -->
