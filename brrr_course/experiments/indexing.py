@@ -33,7 +33,7 @@ EXPERIMENT = Experiment(
     variants=(
         Variant("one-by-one", "DataLoader, row by row", "cpu"),
         Variant("lists", "DataLoader, by lists", "cpu"),
-        Variant("indexed", "one index for the batch", "cpu"),
+        Variant("indexed", "one index", "cpu"),
     ),
     package=__name__, predicts=unpredicted,
     anchors=({"batch": 4096},),

@@ -77,7 +77,7 @@ def cost(variant: Variant, point: Point) -> Cost:
 LABELS = {
     "fed": "loaded by workers", "main": "loaded by the main process", "step": "the step alone",
     "load": "loading alone, by workers", "alone": "loading alone, main process",
-    "arithmetic": "what the arithmetic says", "pageable": "by workers, pageable",
+    "arithmetic": "by the arithmetic", "pageable": "by workers, pageable",
     "first": "first batch, new workers", "again": "first batch, persistent",
 }  # fmt: skip
 SHOWN, ON_GPU_ALONE = ("fed", "main", "step", "arithmetic"), ("pageable",)

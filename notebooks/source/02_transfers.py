@@ -216,7 +216,7 @@ claims("02")
 # %% [markdown] tags=["work"]
 # ## At work
 #
-# Pin once, copy without waiting, wait once. (A `DataLoader` pins with `pin_memory=True`.)
+# Pin once, copy without waiting, wait once.
 #
 # ```python
 # import torch

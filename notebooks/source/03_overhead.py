@@ -229,7 +229,7 @@ claims("03")
 # %% [markdown] tags=["work"]
 # ## At work
 #
-# Is it the data? Time the step on one batch kept on the GPU. If that is much faster, loading sets the pace: more `num_workers`.
+# Is it the data? Time the step on one batch kept on the GPU. If that is much faster, read lesson 15.
 #
 # Is it overhead? If *Self CUDA time total* is far below the step's time *without* the profiler (it slows the host), the GPU is idle.
 #

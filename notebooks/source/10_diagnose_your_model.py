@@ -110,13 +110,12 @@ explore(
 # | what you see | it is | how to make sure | what helps in PyTorch |
 # | --- | --- | --- | --- |
 # | the GPU is idle between kernels; a larger size takes as long | overhead | a [[CUDA Graph]] is faster | that graph, by hand or `mode="reduce-overhead"`, larger batch, no `.item()` |
-# | the GPU is idle between steps | the data | one batch that is already on the GPU is faster | `DataLoader` with `num_workers`, `pin_memory` |
+# | the GPU is idle between steps | the data | one batch that is already on the GPU is faster | as many workers as it needs ([15](15_feeding.ipynb)) |
 # | near the peak bandwidth, far below the peak FLOP/s | [[memory-bound]] | half the bytes are faster | `torch.compile`, bfloat16, `scaled_dot_product_attention` |
 # | far below both, but the GPU is busy | under-filled | a doubled batch is free; else compute | larger batch, fewer and larger kernels |
 # | near the peak FLOP/s of its type | [[compute-bound]] | fewer or faster FLOP help | tensor cores: bfloat16, `set_float32_matmul_precision` |
 #
-# A skinny matmul passes the test of *under-filled* too, so test memory first. A `DataLoader` works beside the GPU: the longer one sets the
-# pace.
+# A skinny matmul passes the test of *under-filled* too, so test memory first.
 
 # %% [markdown] tags=["guess"]
 # ## Guess: three programs

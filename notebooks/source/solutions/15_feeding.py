@@ -47,7 +47,7 @@ check("15-lists", loader=loader)
 # **Three usual wrong guesses**
 #
 # 1. *Loading is a small part of a step.* Decoding a picture takes a core longer than a fast GPU trains on it.
-# 2. *Twice the workers, twice the speed.* Up to the step's own time, and up to the cores.
+# 2. *Twice the workers, twice the speed.* Up to the step's own time, what it takes to pass a batch on, and the cores.
 # 3. *`pin_memory` mends it.* It hides the copy. What decodes as slowly as before still sets the pace.
 #
 # **Answers**
