@@ -59,7 +59,7 @@ explore("footprint", at=at, show={"stack": parts, "y": "bytes"}, unlock=g, title
 # (peak_bytes('activations', batch=16) - peak_bytes('state', batch=16)) / eight is 1.99 to 2.01; eight > 5 * peak_bytes('state', batch=8);
 # peak_bytes('activations', batch=1, sequence=512) < 1.01 * peak_bytes('state', batch=1, sequence=512) -->
 #
-# While gradients grow, activations go: many tokens' peak comes with the loss, before any gradient.
+# While gradients grow, activations go. With many tokens the peak comes with the loss, before any gradient.
 # <!-- so footprint: at(way='AdamW'); peak_bytes('gradients', batch=8, sequence=2048) / peak_bytes('parameters', batch=8, sequence=2048) is 1 to 1;
 # peak_bytes('gradients', batch=1, sequence=512) / peak_bytes('parameters', batch=1, sequence=512) is 2 to 2.1 -->
 #
@@ -152,8 +152,8 @@ compare(w, "footprint", ["peak"], batch=8, sequence=2048, way=("AdamW", "checkpo
 #
 # <details><summary>Answer</summary>
 #
-# With AdamW and SGD, 32 sequences are out of memory: above the dashes, and red in the stack. Of 512 tokens they fit: activations count
-# tokens, four sequences like one of 2048. (A CPU has no dashes.)
+# With AdamW and SGD, 32 sequences are out of memory: above the dashes, and red in the stack. At 512 tokens they fit: activations count
+# tokens, so four sequences weigh as much as one of 2048. (A CPU has no dashes.)
 # <!-- so footprint: at(batch=32, way=['AdamW', 'SGD']); 'out of memory' in flags('peak', sequence=2048); 'out of memory' not in flags('peak',
 # sequence=512); 'out of memory' not in flags('peak', sequence=2048, batch=16); 'out of memory' not in flags('peak', sequence=2048, way=['bf16 autocast',
 # 'checkpointing', 'LoRA', 'inference', 'decoding']); (peak_bytes('activations', sequence=512) - peak_bytes('state', sequence=512)) /
@@ -172,8 +172,8 @@ explore(
 )
 
 # %% [markdown] tags=["explore"]
-# On any machine, `predict` counts the same stack before anything runs. On an H200 it was right for twelve programs within a hundredth;
-# asked on a CPU, for eleven within a tenth ([table](../docs/predictor.md#memory)).
+# On any machine, `predict` counts the same stack before anything runs. On an H200 it was within a hundredth for all of twelve
+# programs; asked on a CPU, within a tenth for eleven ([table](../docs/predictor.md#memory)).
 # <!-- by data/recordings/h200/memory.csv, as tests/tools/test_judge.py finds -->
 
 # %% tags=["explore"]
