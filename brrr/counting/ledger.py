@@ -1,6 +1,5 @@
 """What a callable was given and what it made: the bytes that none could save, and how long each storage lived."""
 
-from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterable
 from typing import Any
@@ -36,12 +35,10 @@ class Ledger:
         self._freed = defaultdict[int, list[float]](list)
         self._moved = 0.0
         self._parts: dict[int, str] = {}
-        self._dims: dict[int, int] = {}
-        self._on: dict[int, torch.device] = {}
+        self._about: dict[int, tuple[int, bool]] = {}  # a tensor's dimensions, and whether it lies on a CPU
         self._born: dict[int, int] = {}
         self._died: dict[int, int] = {}
-        self._backward: list[int] = []  # the operators of a backward pass, by their number
-        self._ran = 0
+        self._backward: list[bool] = []  # for each operator that ran, whether a backward pass did
 
     def given(self, tensors: Iterable[torch.Tensor], part: str = "") -> None:
         """Note tensors that an operator takes, or that are there for something: what was not made here was given."""
@@ -57,7 +54,7 @@ class Ledger:
         if key not in self._seen:
             self._seen[key] = StorageWeakRef(storage)
             self._alive.add(key)
-            among[key], self._dims[key], self._on[key] = storage.nbytes(), tensor.dim(), tensor.device
+            among[key], self._about[key] = storage.nbytes(), (tensor.dim(), is_cpu(tensor.device))
         return key
 
     def made(self, tensors: Iterable[torch.Tensor], backward: bool = False) -> None:
@@ -66,19 +63,18 @@ class Ledger:
         for tensor in tensors:
             if storage_key(tensor) not in self._seen:
                 key = self._enter(tensor, self._made)
-                self._born[key] = self._ran
+                self._born[key] = len(self._backward)
                 self._alive_bytes += self._made[key]
                 if again := self._freed[self._made[key]]:  # where one of its size was given back last, as in torch
                     self._touched[key] = {None: again.pop()}
         self._peak_bytes = max(self._peak_bytes, self._alive_bytes)
-        self._backward += [self._ran] * backward
-        self._ran += 1
+        self._backward.append(backward)
 
     def _bury(self) -> None:
         """Note which storages are gone since the last operator."""
         gone = {key for key in self._alive if self._seen[key].expired()}
         self._alive -= gone
-        self._died |= dict.fromkeys(gone, self._ran)
+        self._died |= dict.fromkeys(gone, len(self._backward))
         for key in gone & self._made.keys():
             self._alive_bytes -= self._made[key]
             self._freed[self._made[key]].append(max(self._touched[key].values(), default=0.0))
@@ -86,26 +82,25 @@ class Ledger:
     def lives(self, returned: Iterable[torch.Tensor] = ()) -> tuple[Life, ...]:
         """Each storage on the GPU, or without one on the CPU: its bytes, how long it lived, and what it was for."""
         self._bury()
-        results, on_gpu = {storage_key(each) for each in returned}, not all(map(is_cpu, self._on.values()))
+        results, on_gpu = {storage_key(each) for each in returned}, not all(cpu for _, cpu in self._about.values())
         return tuple(
-            Life(nbytes, self._born.get(key, -1), self._died.get(key, self._ran), self._part(key, results))
-            for key, nbytes in (self._given | self._made).items() if nbytes and is_cpu(self._on[key]) is not on_gpu
+            Life(nbytes, self._born.get(key, -1), self._died.get(key, len(self._backward)), self._part(key, results))
+            for key, nbytes in (self._given | self._made).items() if nbytes and self._about[key][1] is not on_gpu
         )  # fmt: skip
 
     def _part(self, key: int, results: set[int]) -> str:
         """What a storage is for: as it was told; a cache what is changed in part, or kept for the next call."""
-        known, born, died = self._parts.get(key, ""), self._born.get(key, -1), self._died.get(key, self._ran)
+        known = self._parts.get(key, "")
         if known in ("parameters", "gradients", "optimiser"):
             return known
         if key in self._given:
             in_part = any(each.bytes < self._given[key] for each in self._written.get(key, ()))
             return "cache" if in_part else known or "inputs"
         if key not in self._died and key not in results:
-            return "cache" if self._dims[key] >= OF_A_CACHE else "other"
-        at = bisect_right(self._backward, born)
-        in_backward = bool(at) and self._backward[at - 1] == born
-        passed_back = at < len(self._backward) and self._backward[at] <= died
-        return "activations" if not self._backward or (passed_back and not in_backward) else "temporaries"
+            return "cache" if self._about[key][0] >= OF_A_CACHE else "other"
+        in_backward, *later = self._backward[self._born[key] : self._died.get(key, len(self._backward)) + 1]
+        passed_back = True in later and not in_backward
+        return "activations" if passed_back or True not in self._backward else "temporaries"
 
     def recent(self, traffic: CallTraffic) -> tuple[tuple[float, float], ...]:
         """Of how many of a call's bytes, which were touched before, how many bytes were touched since, its own too."""
@@ -122,20 +117,18 @@ class Ledger:
 
     def enter(self, traffic: CallTraffic) -> None:
         """Add one operator's accesses."""
-        outside = [access for access in traffic.reads if access.storage not in self._made]
-        self.read += [access for access in outside if not self._known(access)]
+        for access in traffic.reads:
+            known = [each.region for each in self._written.get(access.storage, ()) if each.picked is None]
+            if access.storage not in self._made and not covered_by(access.region, known):
+                self.read.append(access)
         for access in traffic.writes:
             if access.storage not in self._made:
                 self.write.append(access)
                 self._written[access.storage].append(access)
 
-    def _known(self, access: Access) -> bool:
-        whole = [each.region for each in self._written[access.storage] if each.picked is None]
-        return covered_by(access.region, whole)
-
     def results(self) -> list[int]:
         """The storages made here that are still alive."""
-        return [key for key in self._made if key in self._seen and not self._seen[key].expired()]
+        return [key for key in self._made if not self._seen[key].expired()]
 
     def returned_bytes(self, tensors: Iterable[torch.Tensor]) -> int:
         """The bytes of results that lie in storages made here; views of what was given cost nothing."""

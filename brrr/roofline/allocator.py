@@ -2,11 +2,9 @@
 
 >>> pool = Allocator()
 >>> block = pool.allocate(3 * 2**20)
->>> pool.allocated_bytes // 2**20, pool.reserved_bytes // 2**20
-(3, 20)
 >>> pool.give_back(*block)
->>> pool.allocated_bytes, pool.reserved_bytes // 2**20
-(0, 20)
+>>> block[1] // 2**20, pool.reserved_bytes // 2**20
+(3, 20)
 """
 
 import math
@@ -20,64 +18,46 @@ its own, of whole 2 MiB (`c10/cuda/CUDACachingAllocator.cpp`)."""
 class Allocator:
     """Takes segments from the device, cuts blocks from them, and keeps what is given back.
 
-    `limit_bytes` is the most that it may reserve: where that is not enough it gives segments without a block in use
-    back to the device; MemoryError where that does not help either. Without `caching` each block is as it was asked
-    for, and nothing is kept, as on a CPU.
+    Beyond `limit_bytes` it first gives segments without a block in use back to the device; `most_bytes` is the most
+    that was reserved at once, and more than the limit where that did not help.
     """
 
-    def __init__(self, limit_bytes: float = math.inf, caching: bool = True) -> None:
-        self.limit_bytes, self.caching = limit_bytes, caching
-        self.allocated_bytes = self.reserved_bytes = self._end = 0
-        self._free: dict[bool, list[tuple[int, int]]] = {True: [], False: []}  # sizes and addresses
-        self._sizes: dict[int, int] = {}  # of a free block, by its address
-        self._begins: dict[int, int] = {}  # its address, by its end
-        self._segments: dict[int, tuple[int, bool]] = {}
+    def __init__(self, limit_bytes: float = math.inf) -> None:
+        self.limit_bytes, self.reserved_bytes, self.most_bytes, self._end = limit_bytes, 0, 0, 0
+        self._free: dict[bool, list[tuple[int, int]]] = {True: [], False: []}  # sizes and addresses, of small blocks
+        self._segments: list[tuple[int, int]] = []
 
     def allocate(self, nbytes: int) -> tuple[int, int, bool]:
         """The smallest free block that is large enough, or one of a new segment: its address, its size, its kind."""
-        size = math.ceil(nbytes / ROUND) * ROUND if self.caching else nbytes
-        small, address = size <= SMALL, self._end
-        if self.caching:
-            pool = self._free[small]
-            place = bisect_left(pool, (size, 0))
-            address = pool[place][1] if place < len(pool) else self._segment(size, small)
-            whole = self._take(address, small)
-            if whole - size >= (ROUND if small else SMALL + 1):
-                self._keep(address + size, whole - size, small)
-            else:
-                size = whole
-        self.allocated_bytes += size
+        size = math.ceil(nbytes / ROUND) * ROUND
+        small = size <= SMALL
+        free = self._free[small]
+        if not free or free[-1][0] < size:
+            self._reserve(size, free)
+        whole, address = free.pop(bisect_left(free, (size, 0)))
+        if whole - size < (ROUND if small else SMALL + 1):
+            return address, whole, small
+        insort(free, (whole - size, address + size))
         return address, size, small
 
     def give_back(self, address: int, size: int, small: bool) -> None:
         """A block joins its neighbours where they are free."""
-        self.allocated_bytes -= size
-        if self.caching:
-            if address in self._begins:
-                address = self._begins[address]
-                size += self._take(address, small)
-            if address + size in self._sizes:
-                size += self._take(address + size, small)
-            self._keep(address, size, small)
+        free = self._free[small]
+        for each in [(nbytes, at) for nbytes, at in free if at + nbytes == address or at == address + size]:
+            free.remove(each)
+            address, size = min(address, each[1]), size + each[0]
+        insort(free, (size, address))
 
-    def _segment(self, size: int, small: bool) -> int:
-        whole = SEGMENT_OF_SMALL if small else SEGMENT if size < ALONE else math.ceil(size / 2**21) * 2**21
+    def _reserve(self, size: int, free: list[tuple[int, int]]) -> None:
+        whole = SEGMENT_OF_SMALL if size <= SMALL else SEGMENT if size < ALONE else math.ceil(size / 2**21) * 2**21
         if self.reserved_bytes + whole > self.limit_bytes:
-            for at in [at for at, (nbytes, _) in self._segments.items() if self._sizes.get(at) == nbytes]:
-                self.reserved_bytes -= self._take(at, self._segments.pop(at)[1])
+            for among in self._free.values():
+                for each in {*self._segments}.intersection(among):  # without a block in use
+                    among.remove(each)
+                    self._segments.remove(each)
+                    self.reserved_bytes -= each[0]
         self.reserved_bytes += whole
-        if self.reserved_bytes > self.limit_bytes:
-            raise MemoryError(f"{size} bytes do not fit beside {self.allocated_bytes}")
-        address, self._end = self._end, self._end + whole + 1  # no neighbour of the next
-        self._segments[address] = whole, small
-        self._keep(address, whole, small)
-        return address
-
-    def _keep(self, address: int, size: int, small: bool) -> None:
-        self._sizes[address], self._begins[address + size] = size, address
-        insort(self._free[small], (size, address))
-
-    def _take(self, address: int, small: bool) -> int:
-        size = self._sizes.pop(address)
-        del self._begins[address + size], self._free[small][bisect_left(self._free[small], (size, address))]
-        return size
+        self.most_bytes = max(self.most_bytes, self.reserved_bytes)
+        self._segments.append((whole, self._end))
+        insort(free, (whole, self._end))
+        self._end += whole + 1  # no neighbour of the next

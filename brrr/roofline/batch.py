@@ -56,19 +56,17 @@ def largest_batch(
             expected = "a GPU whose datasheet tells its memory"
             raise ArgumentError("largest_batch", "device", model.device, expected, "Or give memory_bytes.")
         memory_bytes = known - CONTEXT_BYTES
-    fits, too_many, rows, sizes = 0, 0, 1, dict[int, int]()
+    fits, too_many, rows, last, last_bytes = 0, 0, 1, 0, 0
     while not too_many or too_many - fits > max(1, fits // 64):
         made = make(rows)
         fn, *args = made if isinstance(made, tuple) else (made,)
         memory = memory_of(counted(fn, tuple(args), {}, backward, model), model, memory_bytes)
         if memory is None or rows > MOST:
             raise ArgumentError("largest_batch", "make", make, "work that takes more memory for more")
-        fits, too_many, sizes[rows] = (
-            (rows, too_many, memory.peak_bytes) if memory.fits else (fits, rows, memory.peak_bytes)
-        )
-        near = sorted(sizes, key=lambda each: abs(sizes[each] - memory_bytes))[:2]
-        slope = (sizes[near[0]] - sizes[near[-1]]) / ((near[0] - near[-1]) or 1)
-        rows = near[0] + int((memory_bytes - sizes[near[0]]) / slope) if slope else 8 * rows  # memory grows by the row
+        fits, too_many = (rows, too_many) if memory.fits else (fits, rows)
+        slope = (memory.peak_bytes - last_bytes) / (rows - last)  # memory grows by the row
+        last, last_bytes = rows, memory.peak_bytes
+        rows += int((memory_bytes - last_bytes) / slope) if slope > 0 else 7 * rows
         rows = max(rows, fits + fits // 64 + 1)
         if too_many and rows >= too_many - too_many // 100:
             rows = max((fits + too_many) // 2, too_many - too_many // 50 - 1)

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections import Counter, defaultdict
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections import Counter
+from dataclasses import dataclass
 
 from brrr.core import units
 from brrr.core.cards import Card, Carded
@@ -15,8 +14,8 @@ from brrr.roofline.device_model import DeviceModel
 
 PARTS = ("parameters", "gradients", "optimiser", "activations", "temporaries", "workspace", "cache", "inputs", "other")
 """What memory is for; the optimiser's is its state, the cache's are keys and values, the workspace is cuBLAS's."""
-CONTEXT_BYTES = 600 * 10**6
-"""Assumed of CUDA's context with torch's kernels in it, which lies beside what torch's allocator takes."""
+CONTEXT_BYTES = 800 * 10**6
+"""CUDA's context with torch's kernels in it, beside torch's allocator: on an H200 `mem_get_info` told 726 to 808 MB."""
 WORKSPACE_BYTES, OF_HOPPER = (4096 * 2 + 16 * 8) * 1024, 4096 * 8 * 1024
 """What torch gives cuBLAS in each thread that multiplies; on compute capability 9.0 and 10.0."""
 
@@ -31,7 +30,7 @@ class Memory(Carded):
     >>> found.parts["parameters"], found.parts["inputs"]
     (4194304, 8388608)
 
-    `Prediction.memory` is one. It prints as one sentence.
+    `Prediction.memory` is one.
 
     Attributes
     ----------
@@ -46,13 +45,11 @@ class Memory(Carded):
     reserved_bytes : int
         What torch's allocator holds for it, as `torch.cuda.max_memory_reserved` says: also what it rounds up and keeps.
     context_bytes : int
-        What CUDA holds beside the allocator, assumed; 0 on a CPU.
+        What CUDA holds beside the allocator, as on an H200; 0 on a CPU.
     device_bytes : int or None
         What the device has, where its datasheet says so.
     fits : bool
         Whether the allocator finds room for all of it, beside the context.
-    timeline : tuple of int
-        The allocated bytes while each operator of one call ran.
     """
 
     device: str
@@ -62,12 +59,6 @@ class Memory(Carded):
     context_bytes: int = 0
     device_bytes: int | None = None
     fits: bool = True
-    timeline: tuple[int, ...] = field(default=(), repr=False)
-
-    @property
-    def needed_bytes(self) -> int:
-        """All that it takes of the device: what is reserved, and the context."""
-        return self.reserved_bytes + self.context_bytes
 
     def _card(self) -> Card:
         shares = {name: nbytes / self.peak_bytes for name, nbytes in self.parts.items()}
@@ -77,13 +68,6 @@ class Memory(Carded):
         full = "" if self.fits else f"It does not fit into the device's {units.nbytes(self.device_bytes or 0)}."
         title, badge = f"{units.nbytes(self.peak_bytes)} at its peak.", f"PREDICTED · {self.device}"
         return Card(title, [beside, full], shares, badge, [rows], max(shares, key=lambda name: shares[name]))
-
-    def __repr__(self) -> str:
-        most, share = max(self.parts.items(), key=lambda part: part[1])
-        said = f"{units.nbytes(self.peak_bytes)} at its peak, {units.percent(share / self.peak_bytes)} {most}"
-        beside = f"; {units.nbytes(self.needed_bytes)} with what the allocator and the context keep"
-        said += beside * bool(self.context_bytes) + ", which does not fit" * (not self.fits)
-        return units.sayable(f"PREDICTED: {said} ({self.device})")
 
 
 def memory_of(work: Cost, model: DeviceModel, limit_bytes: float | None = None) -> Memory | None:
@@ -100,32 +84,22 @@ def memory_of(work: Cost, model: DeviceModel, limit_bytes: float | None = None) 
         nbytes = OF_HOPPER if known and known.compute_capability in ((9, 0), (10, 0)) else WORKSPACE_BYTES
         threads = {each.backward for each in work.operators if each.kind == "matmul"}
         lives += [Life(nbytes, -1, len(work.operators), "workspace")] * len(threads)
-    allocated, reserved_bytes = _played(lives, Allocator(caching=model.is_gpu))
-    peak, parts = max(allocated), Counter[str]()
-    for each in lives:
-        parts[each.part] += each.nbytes * (each.born < allocated.index(peak) <= each.died)
+    most = limit_bytes or (there - context_bytes if there else math.inf)
+    pool, parts, blocks = Allocator(most), Counter[str](), dict[int, tuple[int, int, bool]]()
+    peak = held = when = 0
+    ends = [(life.born, 1, at) for at, life in enumerate(lives)] + [(life.died, 0, at) for at, life in enumerate(lives)]
+    for now, comes, at in sorted(ends):  # what dies makes room first
+        if comes:
+            nbytes = lives[at].nbytes
+            blocks[at] = pool.allocate(nbytes) if model.is_gpu else (0, nbytes, False)
+            held += blocks[at][1]
+            peak, when = (held, now) if held > peak else (peak, when)
+        else:
+            held -= blocks[at][1]
+            if model.is_gpu:
+                pool.give_back(*blocks[at])
+    for life in lives:
+        parts[life.part] += life.nbytes * (life.born <= when < life.died)
     parts["other"] += peak - parts.total()  # what is rounded up
-    most, fits = limit_bytes or (there - context_bytes if there else math.inf), True
-    if reserved_bytes > most:  # it may get along with less
-        try:
-            _played(lives, Allocator(most))
-        except MemoryError:
-            fits = False
-    found = {name: parts[name] for name in PARTS if parts[name]}
-    return Memory(model.device, peak, found, reserved_bytes or peak, context_bytes, there, fits, tuple(allocated[1:]))
-
-
-def _played(lives: Sequence[Life], pool: Allocator) -> tuple[list[int], int]:
-    """The bytes allocated before all operators, and while each ran; and the most that is reserved."""
-    born, died = defaultdict[int, list[Life]](list), defaultdict[int, list[tuple[int, int, bool]]](list)
-    for each in lives:
-        born[each.born].append(each)
-    found, most = list[int](), 0
-    for now in range(-1, max(each.died for each in lives)):
-        for block in died.pop(now, ()):
-            pool.give_back(*block)
-        for each in born[now]:
-            died[each.died].append(pool.allocate(each.nbytes))
-        found.append(pool.allocated_bytes)
-        most = max(most, pool.reserved_bytes)
-    return found, most
+    found, reserved_bytes = {name: parts[name] for name in PARTS if parts[name]}, pool.most_bytes or peak
+    return Memory(model.device, peak, found, reserved_bytes, context_bytes, there, reserved_bytes <= most)

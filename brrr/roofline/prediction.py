@@ -121,8 +121,8 @@ class Prediction(Carded):
         """How much memory it takes, if the device has less; else nothing."""
         if self.memory is None or self.memory.fits:
             return ""
-        needed, there = units.nbytes(self.memory.needed_bytes), units.nbytes(self.memory.device_bytes or 0)
-        return f"it needs {needed} at once and does not fit into the device's {there}"
+        needed, there = self.memory.reserved_bytes + self.memory.context_bytes, self.memory.device_bytes or 0
+        return f"it needs {units.nbytes(needed)} at once and does not fit into the device's {units.nbytes(there)}"
 
     @property
     def memory_s(self) -> float:

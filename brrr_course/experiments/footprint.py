@@ -55,12 +55,13 @@ def supports(variant: Variant, point: Point) -> bool:
 
 
 def cost(variant: Variant, point: Point) -> Cost:
-    """A step has about two FLOP for each weight and token, thrice in training, and moves its weights; a part none."""
+    """About two FLOP for each weight and token, thrice in training, with checkpoints once more; a part has none."""
     if variant.implementation != "peak":
         return Cost(0.0, 0.0)
     shape, way = MEDIUM if variant.on_gpu else SMALL, str(point["way"])
     tokens = int(point["batch"]) * (1 if way == "decoding" else int(point["sequence"]))
-    return Cost(2.0 * shape.weights * tokens * (1 + 2 * (way in TRAINED)), 4.0 * shape.weights)
+    passes = 1 + 2 * (way in TRAINED) + (way == "checkpointing")
+    return Cost(2.0 * shape.weights * tokens * passes, 4.0 * shape.weights)
 
 
 def _capacity(hardware: Hardware | None, point: Point) -> float | None:

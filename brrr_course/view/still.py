@@ -299,6 +299,7 @@ def _stack(drawn: Data) -> Figure:
     on.set_xlim(0, 1.02 * max(end for end, _ in (*drawn["totals"], *((at, "") for _, at in limits))) or 1)
     for label, at in limits:
         _rule(on, label, at)
+    on.locator_params(axis="x", nbins=5)  # no more have room beside each other
     on.xaxis.set_major_formatter(lambda value, _: style.tick_label(value, unit))
     on.set_xlabel(drawn["x"]["title"])
     for y, part in enumerate(drawn["parts"], start=1):

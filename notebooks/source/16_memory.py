@@ -54,9 +54,14 @@ explore("footprint", at=at, show={"stack": parts, "y": "bytes"}, unlock=g, title
 #
 # In float32 a parameter is 4 bytes, its gradient 4, its state 8: with AdamW 16 bytes for each parameter, whatever the batch. Activations
 # <!-- by arithmetic: 4 + 4 + 2 * 4 -->
-# grow with the tokens, batch × sequence. For few tokens the fixed parts are larger, for many the activations.
+# grow with the tokens, batch × sequence. With few tokens the fixed parts are larger, with many the activations.
+# <!-- so footprint: at(way='AdamW', sequence=2048); eight = peak_bytes('activations', batch=8) - peak_bytes('state', batch=8);
+# (peak_bytes('activations', batch=16) - peak_bytes('state', batch=16)) / eight is 1.99 to 2.01; eight > 5 * peak_bytes('state', batch=8);
+# peak_bytes('activations', batch=1, sequence=512) < 1.01 * peak_bytes('state', batch=1, sequence=512) -->
 #
-# The stack shows one moment: while gradients grow, activations go.
+# While gradients grow, activations go. With many tokens the peak comes with the loss, before any gradient.
+# <!-- so footprint: at(way='AdamW'); peak_bytes('gradients', batch=8, sequence=2048) / peak_bytes('parameters', batch=8, sequence=2048) is 1 to 1;
+# peak_bytes('gradients', batch=1, sequence=512) / peak_bytes('parameters', batch=1, sequence=512) is 2 to 2.1 -->
 #
 # </details>
 #
@@ -79,10 +84,23 @@ explore("footprint", at=at, show={"stack": parts, "y": "bytes"}, unlock=g, title
 # | bf16 autocast | activations, not to half: norms and the loss stay wide | parameters and state, in float32 |
 # | [[checkpointing]] | activations: one input for each layer | the fixed parts |
 # | LoRA | gradients and state, nearly gone | parameters, most activations |
-# | inference | no gradients, state or activations | parameters |
+# | inference | no gradients, state or activations | parameters, here in bf16 |
 # | decoding | the same | parameters, and the KV cache |
 #
-# The **KV cache** grows with readers × tokens, and outgrows the parameters. A server's `gpu_memory_utilization` is the share
+# <!-- so footprint: at(batch=8, sequence=2048); kept = peak_bytes('activations', way='AdamW') - peak_bytes('state', way='AdamW');
+# peak_bytes('state', way='SGD') <= 1.001 * peak_bytes('parameters', way='SGD'); [(peak_bytes('activations', way=way) - peak_bytes('state', way=way)) /
+# kept for way in ('SGD',)] is 0.99 to 1.01; [(peak_bytes('activations', way=way) - peak_bytes('state', way=way)) / kept for way in ('bf16 autocast',
+# 'LoRA')] is 0.73 to 0.75; [peak_bytes('state', way=way) / peak_bytes('state', way='AdamW') for way in ('bf16 autocast', 'checkpointing')] is 0.999
+# to 1.001; [(peak_bytes('activations', way='checkpointing') - peak_bytes('state', way='checkpointing')) / kept] is 0.1 to 0.12; peak_bytes('state', way='LoRA') <=
+# 1.01 * peak_bytes('parameters', way='LoRA'); [peak_bytes('activations', way=way) / peak_bytes('parameters', way=way) for way in ('inference',
+# 'decoding')] is 1 to 1.001; [2 * peak_bytes('parameters', way=way) / peak_bytes('parameters', way='AdamW') for way in ('inference', 'decoding')] is
+# 0.999 to 1.001 -->
+#
+# The **KV cache** grows with readers × tokens, and outgrows the parameters.
+# <!-- so footprint: at(way='decoding', batch=32); (peak_bytes('cache', sequence=8192) - peak_bytes('state', sequence=8192)) /
+# peak_bytes('parameters', sequence=8192) is 37 to 38; (peak_bytes('cache', sequence=8192) - peak_bytes('state', sequence=8192)) /
+# (peak_bytes('cache', sequence=2048) - peak_bytes('state', sequence=2048)) is 3.99 to 4.01 -->
+# A server's `gpu_memory_utilization` is the share
 # of the GPU that it may take: what parameters leave becomes cache.
 
 # %% [markdown] tags=["guess"]
@@ -110,7 +128,9 @@ explore(
 compare(w, "footprint", ["peak"], batch=8, sequence=2048, way=("AdamW", "checkpointing"))
 
 # %% [markdown] tags=["explain"]
-# One more forward pass on top of three is a third more. Fused, cheap operators cost less
+# One more forward pass on top of three would be a third more. It is a quarter here: head, loss and optimiser run once.
+# <!-- so footprint: at(batch=8, sequence=2048); period('peak', way='checkpointing') / period('peak', way='AdamW') is 1.24 to 1.28 -->
+# Fused, cheap operators cost less
 # ([05b](05b_codegen.ipynb)); *offloading* moves state or activations to the host, at the link's pace ([02](02_transfers.ipynb)).
 #
 # ## Reserved, but not allocated
@@ -118,6 +138,9 @@ compare(w, "footprint", ["peak"], batch=8, sequence=2048, way=("AdamW", "checkpo
 # `cudaMalloc` is slow, so PyTorch's [[caching allocator]] keeps freed memory for its next tensors. `nvidia-smi` shows what is *reserved*;
 # tensors hold what is *allocated*. A request needs one free piece that is large enough. When lengths change from step to step,
 # gaps remain that are too small: [[fragmentation]] (*lengths vary* in the stack).
+# <!-- so footprint: at(batch=8, sequence=2048); peak_bytes('reserved', way='lengths vary') / peak_bytes('peak', way='lengths vary') is 1.55 to 1.65;
+# peak_bytes('reserved', way='AdamW') / peak_bytes('peak', way='AdamW') is 1 to 1.01; peak_bytes('peak', way='lengths vary') / peak_bytes('peak',
+# way='AdamW') is 0.99 to 1.01 -->
 #
 # `empty_cache()` gives the driver back what is wholly free. It closes no gap between tensors and lowers no peak.
 # Padding to a few lengths helps, or `PYTORCH_ALLOC_CONF=expandable_segments:True`.
@@ -129,8 +152,12 @@ compare(w, "footprint", ["peak"], batch=8, sequence=2048, way=("AdamW", "checkpo
 #
 # <details><summary>Answer</summary>
 #
-# What is out of memory stands above the dashes; in the stack it turns red. With a quarter of the tokens
-# in each sequence, about four times as many sequences fit: activations count tokens. (A CPU has no dashes.)
+# With AdamW and SGD, 32 sequences are out of memory: above the dashes, and red in the stack. At 512 tokens they fit: activations count
+# tokens, so four sequences weigh as much as one of 2048. (A CPU has no dashes.)
+# <!-- so footprint: at(batch=32, way=['AdamW', 'SGD']); 'out of memory' in flags('peak', sequence=2048); 'out of memory' not in flags('peak',
+# sequence=512); 'out of memory' not in flags('peak', sequence=2048, batch=16); 'out of memory' not in flags('peak', sequence=2048, way=['bf16 autocast',
+# 'checkpointing', 'LoRA', 'inference', 'decoding']); (peak_bytes('activations', sequence=512) - peak_bytes('state', sequence=512)) /
+# (peak_bytes('activations', sequence=2048, batch=8) - peak_bytes('state', sequence=2048, batch=8)) is 0.99 to 1.01 -->
 #
 # </details>
 
@@ -145,7 +172,9 @@ explore(
 )
 
 # %% [markdown] tags=["explore"]
-# On any machine, `predict` counts the same stack before anything runs:
+# On any machine, `predict` counts the same stack before anything runs. On an H200 it was within a hundredth for all of twelve
+# programs; asked on a CPU, within a tenth for eleven ([table](../docs/predictor.md#memory)).
+# <!-- by data/recordings/h200/memory.csv, as tests/tools/test_judge.py finds -->
 
 # %% tags=["explore"]
 layer = torch.nn.TransformerEncoderLayer(1024, 16, 4096, batch_first=True)
@@ -154,8 +183,9 @@ predict(layer, array((8, 2048, 1024)), device="h200", backward=True).memory
 # %% [markdown] tags=["your-turn"]
 # ## Your turn: the largest batch
 #
-# A model of 1.5 billion parameters is trained with AdamW in float32 on a GPU with 80 GB (10⁹ bytes each). Each token's activations and
-# temporaries take 5 MB. *Calculate* how many GB parameters, gradients and state take, and how many sequences of 2048 tokens fit.
+# A model of 1.5 billion parameters is trained with AdamW in float32 on a GPU with 80 GB (10⁹ bytes each). Gradients add up over batches,
+# beside the activations. Each token's activations and temporaries take 5 MB. *Calculate* how many GB parameters, gradients and state take,
+# and how many sequences of 2048 tokens fit.
 
 # %% tags=["your-turn", "exercise:16-fit", "calculates"]
 check("16-fit", fixed_gb=..., batch=...)
@@ -192,10 +222,11 @@ claims("16")
 # %% [markdown] tags=["remember"]
 # ## Remember
 #
-# > **Rule.** For AdamW in float32 plan 16 bytes for each parameter, and add the activations of all tokens of a batch.
-# <!-- so remat: 4 + 4 + 2 * 4 is 16 to 16 -->
+# > **Rule.** To train with AdamW in float32, plan 16 bytes for each parameter, 12 before its gradient comes, and add the activations of all tokens.
+# <!-- so footprint: at(way='AdamW'); 4 * peak_bytes('state', batch=1, sequence=512) / peak_bytes('parameters', batch=1, sequence=512) is 16 to
+# 16.2; 4 * peak_bytes('state', batch=8, sequence=2048) / peak_bytes('parameters', batch=8, sequence=2048) is 12 to 12.01 -->
 #
-# - Memory is a stack at one moment: parameters, gradients, state, activations, temporaries, cache.
+# - A peak is one moment: with many tokens the loss's, with few the optimiser's.
 # - Checkpointing trades time for activations, LoRA removes gradients and state, inference keeps neither.
 # - Out of memory with gigabytes reserved and unallocated is fragmentation, which `empty_cache` does not cure.
 # <!-- by what empty_cache gives back: whole segments -->

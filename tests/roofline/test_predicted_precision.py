@@ -99,7 +99,7 @@ def test_a_verdict_from_a_lower_bound_is_none_and_what_does_not_fit_is_said() ->
     assert lower.unknown and lower.bound == "unknown" and "at least" in str(lower) and "-bound" not in str(lower)
     assert "what limits it is not known" in str(lower) and " %" not in repr(lower)
     large = predict(lambda x: x * 2, brrr.array(2**36), device="h200")
-    assert "it needs 550 GB at once and does not fit into the device's 151 GB" in str(large)
+    assert "it needs 551 GB at once and does not fit into the device's 151 GB" in str(large)
     assert "does not fit" in str(predict(lambda x: x * 2, brrr.array(2**32), device="datasheet:v100"))
     for fits in (predict(lambda x: x * 2, brrr.array(2**20), device="h200"), predict(Cost(1e12, 1e13), device="h200")):
         assert not fits.too_large and "does not fit" not in str(fits) and fits.bound != "unknown"

@@ -9,11 +9,12 @@ from typing import Any
 import pytest
 
 from brrr.core.measurement import Estimate, Measurement
+from brrr.core.units import nbytes
 from brrr.gpu.datasheet import hardware
 from brrr.roofline.communication import Link
 from brrr.roofline.peaks import Peaks, read_peaks
 from brrr_course.experiments.data_parallel import DEFAULT, MLP
-from tools.judge import diagnosis, others, whole
+from tools.judge import diagnosis, memory, others, whole
 from tools.judge.__main__ import RECORDINGS, cells, grouped, main, rows, verdict
 from tools.judge.bounds import Amount, truth
 from tools.judge.calls import cost_of, operator_of
@@ -249,6 +250,19 @@ def test_the_page_has_each_network_as_it_was_measured() -> None:
         assert f"| {line['program']} | {line['measured_period_s'] * 1e3:.3g} ms | {told} |\n" in PREDICTOR
     assert sum(grouped(whole.of_programs(lines))["whole networks", "within 15%"]) == 7
     assert "**Seven of ten are within 15 %, where eight were wanted.**" in PREDICTOR
+
+
+def test_the_page_has_the_memory_of_each_program_and_each_largest_batch() -> None:
+    off = grouped(memory.rows(H200))
+    by_gpu, by_cpu = (off["memory", f"by the {which}'s operators"] for which in ("GPU", "CPU"))
+    for line, *both in zip(diagnosis.table(H200 / "memory.csv"), by_gpu, by_cpu, strict=True):
+        names = "predicted_cuda_bytes max_memory_allocated reserved_cuda_bytes max_memory_reserved context_bytes"
+        said, was, *beside = (nbytes(float(line[name])) for name in names.split())
+        errors_told = " | ".join(f"{each:+.2%}".replace("%", " %") for each in both)
+        assert f"| {line['program']} | {said} | {was} | {errors_told} | {' | '.join(beside)} |\n" in PREDICTOR
+    assert max(map(abs, by_gpu)) < 0.01 and sum(abs(each) < 0.1 for each in by_cpu) == 11, "as lesson 16 says"
+    for line in diagnosis.table(H200 / "batches.csv"):
+        assert f"{line['program']} {line['predicted']} for {line['measured']}" in PREDICTOR
 
 
 def test_the_page_has_what_was_said_of_each_program() -> None:

@@ -59,6 +59,7 @@ check("16-alive", train=train)
 # **Answers**
 #
 # - *The guesses:* in the figures, from the recording.
+# - *Where are the gradients?* At this peak there are none yet: it comes with the loss, before the backward pass makes one.
 # - *Will it fit:* folded in the lesson. <!-- definition: the exercise -->
 # - *The largest batch:* 24 GB; 5 sequences. <!-- definition: the exercise -->
 # - *What keeps it alive:* `loss.item()`, and `backward()` without `retain_graph`.
