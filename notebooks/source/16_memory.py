@@ -174,7 +174,7 @@ explore(
 # %% [markdown] tags=["explore"]
 # On any machine, `predict` counts the same stack before anything runs. On an H200 it was within a hundredth for all of twelve
 # programs; asked on a CPU, within a tenth for eleven ([table](../docs/predictor.md#memory)).
-# <!-- by data/recordings/h200/memory.csv, as tests/tools/test_judge.py finds -->
+# <!-- by data/recordings/h200/memory, as tests/tools/test_judge.py finds -->
 
 # %% tags=["explore"]
 layer = torch.nn.TransformerEncoderLayer(1024, 16, 4096, batch_first=True)

@@ -12,7 +12,6 @@ from brrr.counting.cost import Cost
 from brrr.roofline.allocator import Allocator
 from brrr.roofline.memory import Memory
 from tests.refusals import refused
-from tools.judge.steps import PROGRAMS
 
 MIB = 2**20
 WIDTH = 512
@@ -115,7 +114,7 @@ def test_a_program_of_the_judge_takes_no_less_than_what_it_leaves() -> None:
     step()
     left += [*model.parameters(), *(each.grad for each in model.parameters() if each.grad is not None)]
     left += [each for state in optimizer.state.values() for each in state.values()]
-    assert found.peak_bytes >= sum(each.nbytes for each in left) and len(PROGRAMS) == 12
+    assert found.peak_bytes >= sum(each.nbytes for each in left)
 
 
 def test_a_gpu_adds_workspaces_segments_and_a_context() -> None:

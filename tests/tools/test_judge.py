@@ -255,13 +255,13 @@ def test_the_page_has_each_network_as_it_was_measured() -> None:
 def test_the_page_has_the_memory_of_each_program_and_each_largest_batch() -> None:
     off = grouped(memory.rows(H200))
     by_gpu, by_cpu = (off["memory", f"by the {which}'s operators"] for which in ("GPU", "CPU"))
-    for line, *both in zip(diagnosis.table(H200 / "memory.csv"), by_gpu, by_cpu, strict=True):
+    for line, *both in zip(diagnosis.table(H200 / "memory" / "programs.csv"), by_gpu, by_cpu, strict=True):
         names = "predicted_cuda_bytes max_memory_allocated reserved_cuda_bytes max_memory_reserved context_bytes"
         said, was, *beside = (nbytes(float(line[name])) for name in names.split())
         errors_told = " | ".join(f"{each:+.2%}".replace("%", " %") for each in both)
         assert f"| {line['program']} | {said} | {was} | {errors_told} | {' | '.join(beside)} |\n" in PREDICTOR
     assert max(map(abs, by_gpu)) < 0.01 and sum(abs(each) < 0.1 for each in by_cpu) == 11, "as lesson 16 says"
-    for line in diagnosis.table(H200 / "batches.csv"):
+    for line in diagnosis.table(H200 / "memory" / "batches.csv"):
         assert f"{line['program']} {line['predicted']} for {line['measured']}" in PREDICTOR
 
 

@@ -5,7 +5,7 @@ python -m tools.judge FOLDER --rows    # each row as CSV instead
 
 What a folder holds is judged: calls (prediction.csv, operators*.csv) by its own peaks.json, which `brrr calibrate`
 writes; whole steps (programs.jsonl, steps.jsonl, exchanges.jsonl); what chance drew (unlisted*.jsonl), best on the
-machine that measured it; diagnoses (diagnosis/); memory (memory.csv, batches.csv). An error is
+machine that measured it; diagnoses (diagnosis/); memory (memory/). An error is
 |predicted / measured - 1|. --only takes parts of it.
 """
 
