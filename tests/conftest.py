@@ -2,7 +2,6 @@
 
 import gc
 import os
-import random
 import shutil
 from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
@@ -159,27 +158,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     Long tests that any worker can take stand at the end, so that all workers end together; the browser's are the last,
     for Playwright keeps an event loop running, in which no other test could start its own.
     """
-    if order := os.environ.get("BRRR_TEST_ORDER"):
-        _shuffle(items, random.Random(order))
     others = {item.path for item in items if not _needs_browser(item)}
     for item in items:
         if _needs_browser(item) and item.path in others and not item.name.partition("[")[0].endswith(IN_A_BROWSER):
-            raise pytest.UsageError(
-                f"{item.nodeid}: a browser's test beside others has a name that ends {IN_A_BROWSER}"
-            )
+            raise pytest.UsageError(f"{item.nodeid}: a browser's test beside others is named ..{IN_A_BROWSER}")
     items.sort(key=lambda item: (_needs_browser(item), item.path.name in SPREAD))
 
 
 def _needs_browser(item: pytest.Item) -> bool:
     return item.get_closest_marker("browser") is not None
-
-
-def _shuffle(items: list[pytest.Item], chance: random.Random) -> None:
-    """The files in another order, and the tests of each, but for those that go on from each other on one page."""
-    files: dict[Path, list[pytest.Item]] = {}
-    for item in items:
-        files.setdefault(item.path, []).append(item)
-    order = [*files.values()]
-    for tests in (order, *(each for each in order if each[0].path.parent.name != "browser")):
-        chance.shuffle(tests)
-    items[:] = [item for tests in order for item in tests]

@@ -25,8 +25,9 @@ ENDING_S = 2.0
 """How long a thread may take to end that was told to."""
 COMPILER_S = "TORCHINDUCTOR_", "_TORCHINDUCTOR_", "TRITON_CACHE_DIR", "TRITON_PTXAS_PATH", "PYTEST_CURRENT_TEST"
 """Variables that torch's compiler, a live measurement, or pytest sets for a process."""
-KEPT_THREADS = ("tqdm", "asyncio-waitpid", "brrr-repeat", "Dask-Offload", "InductorSubproc", "subproc_worker_timer",
-                "ThreadPoolExecutor")  # fmt: skip
+KEPT_THREADS = tuple(
+    ["tqdm", "asyncio-waitpid", "brrr-repeat", "Dask-Offload", "Inductor", "subproc_worker", "ThreadPool"]
+)
 """How the names of those begin that a library starts once and keeps."""
 BACKENDS = [("generic", "all"), *((each, "all") for each in ("cuda", "mkldnn"))]
 BACKENDS += [(each, products) for each in ("cuda", "mkldnn") for products in ("matmul", "conv", "rnn")]
@@ -78,13 +79,11 @@ PLAIN: dict[str, tuple[Callable[[], Any], Callable[[Any], object]]] = {
     "os.getcwd": (os.getcwd, os.chdir),
     "sys.path": (lambda: _path(False), lambda was: sys.path.__setitem__(slice(None), [*was, *_path(True)])),
 }
+SETTINGS = {"get_default_dtype": "set_default_dtype", "get_num_threads": "set_num_threads",
+            "is_grad_enabled": "set_grad_enabled"}  # fmt: skip
 TORCH: dict[str, tuple[Callable[[], Any], Callable[[Any], object]]] = {
-    name: (lambda get=get: _torch(get)(), lambda was, put=put: _torch(put)(was))
-    for name, get, put in (
-        ("torch's default type", "get_default_dtype", "set_default_dtype"),
-        ("torch's threads", "get_num_threads", "set_num_threads"),
-        ("torch's gradients", "is_grad_enabled", "set_grad_enabled"),
-    )
+    f"torch.{get}": (lambda get=get: _torch(get)(), lambda was, put=put: _torch(put)(was))
+    for get, put in SETTINGS.items()
 } | {"torch's precision of float32": (precisions, set_precisions)}
 
 
@@ -123,8 +122,8 @@ def _settings(before: State) -> Iterator[str]:
 
 
 def _threads(before: list[threading.Thread]) -> Iterator[str]:
-    here = [each for each in threading.enumerate() if not isinstance(each, threading._DummyThread)]  # a library's own
-    new = [each for each in here if each not in before and not each.name.startswith(KEPT_THREADS)]
+    new = [each for each in threading.enumerate() if each not in before and not each.name.startswith(KEPT_THREADS)]
+    new = [each for each in new if not isinstance(each, threading._DummyThread)]  # a library's own
     if new:
         gc.collect()  # those of a pool that nobody holds end with it
     end_s = time.monotonic() + ENDING_S

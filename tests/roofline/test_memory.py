@@ -102,9 +102,9 @@ def test_keys_and_values_are_a_cache_changed_in_place_or_grown() -> None:
     assert memory(joined).parts["cache"] == 4 * WIDTH * 4 * (9 + 10) and grown["k"].shape[1] == 8
 
 
-def test_a_program_of_the_judge_takes_no_less_than_what_it_leaves() -> None:
+def test_a_step_takes_no_less_than_what_it_leaves() -> None:
     model = torch.nn.Sequential(torch.nn.Linear(64, 64), torch.nn.Dropout(0.5), torch.nn.Linear(64, 8))
-    optimizer, left = torch.optim.AdamW(model.parameters()), list[torch.Tensor]()
+    optimizer = torch.optim.AdamW(model.parameters())
 
     def step() -> None:
         model(torch.ones(32, 64)).square().mean().backward()
@@ -112,9 +112,8 @@ def test_a_program_of_the_judge_takes_no_less_than_what_it_leaves() -> None:
 
     found = memory(step, device="datasheet:a100")
     step()
-    left += [*model.parameters(), *(each.grad for each in model.parameters() if each.grad is not None)]
-    left += [each for state in optimizer.state.values() for each in state.values()]
-    assert found.peak_bytes >= sum(each.nbytes for each in left)
+    left = [each for one in model.parameters() for each in (one, one.grad, *optimizer.state[one].values())]
+    assert found.peak_bytes >= sum(each.nbytes for each in left if each is not None)
 
 
 def test_a_gpu_adds_workspaces_segments_and_a_context() -> None:

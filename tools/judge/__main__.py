@@ -17,6 +17,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from brrr.core import units
 from brrr.core.files import PACKAGE
 from brrr.core.recordings import FILE
@@ -57,10 +59,7 @@ def percentile(values: Sequence[float], share: float) -> float:
     >>> percentile([1.0, 2.0, 3.0, 4.0], 0.9)
     3.7
     """
-    ordered = sorted(values)
-    low, part = divmod(share * (len(ordered) - 1), 1)
-    first, second = ordered[int(low)], ordered[min(int(low) + 1, len(ordered) - 1)]
-    return round(first + part * (second - first), 12)
+    return round(float(np.quantile(values, share)), 12)
 
 
 def cells(found: Sequence[float | bool]) -> tuple[str, str, str]:
