@@ -25,9 +25,7 @@ ENDING_S = 2.0
 """How long a thread may take to end that was told to."""
 COMPILER_S = "TORCHINDUCTOR_", "_TORCHINDUCTOR_", "TRITON_CACHE_DIR", "TRITON_PTXAS_PATH", "PYTEST_CURRENT_TEST"
 """Variables that torch's compiler, a live measurement, or pytest sets for a process."""
-KEPT_THREADS = tuple(
-    ["tqdm", "asyncio-waitpid", "brrr-repeat", "Dask-Offload", "Inductor", "subproc_worker", "ThreadPool"]
-)
+KEPT_THREADS = ("tqdm", "asyncio-waitpid", "brrr-repeat", "Dask-Offload", "Inductor", "subproc_worker", "ThreadPool")
 """How the names of those begin that a library starts once and keeps."""
 BACKENDS = [("generic", "all"), *((each, "all") for each in ("cuda", "mkldnn"))]
 BACKENDS += [(each, products) for each in ("cuda", "mkldnn") for products in ("matmul", "conv", "rnn")]
@@ -70,20 +68,17 @@ def _path(libraries: bool) -> list[str]:
     return [each for each in sys.path if ("site-packages" in each) is libraries]
 
 
-def _torch(name: str) -> Any:
-    return getattr(sys.modules["torch"], name)
-
-
 PLAIN: dict[str, tuple[Callable[[], Any], Callable[[Any], object]]] = {
     "environment": (environment, set_environment),
     "os.getcwd": (os.getcwd, os.chdir),
     "sys.path": (lambda: _path(False), lambda was: sys.path.__setitem__(slice(None), [*was, *_path(True)])),
 }
-SETTINGS = {"get_default_dtype": "set_default_dtype", "get_num_threads": "set_num_threads",
-            "is_grad_enabled": "set_grad_enabled"}  # fmt: skip
 TORCH: dict[str, tuple[Callable[[], Any], Callable[[Any], object]]] = {
-    f"torch.{get}": (lambda get=get: _torch(get)(), lambda was, put=put: _torch(put)(was))
-    for get, put in SETTINGS.items()
+    f"torch.get_{name}": (
+        lambda name=name: getattr(sys.modules["torch"], f"get_{name}")(),
+        lambda was, name=name: getattr(sys.modules["torch"], f"set_{name}")(was),
+    )
+    for name in ("default_dtype", "num_threads")
 } | {"torch's precision of float32": (precisions, set_precisions)}
 
 
