@@ -149,6 +149,6 @@ claims("10b", source="recorded:h100")
 # %% [markdown] tags=["next"]
 # ## Next
 #
-# Back on the road: [12 · What does torch.compile remove, and how does it come back?](12_compile.ipynb)
+# Back on the road: [15 · Why is my GPU idle although the model is fast?](15_feeding.ipynb)
 #
 # Back: [10 · What holds *your* model back?](10_diagnose_your_model.ipynb)

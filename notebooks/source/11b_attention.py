@@ -236,6 +236,6 @@ claims("11b")
 # %% [markdown] tags=["next"]
 # ## Next
 #
-# [10 · What holds *your* model back?](10_diagnose_your_model.ipynb) finds what your own model waits for.
+# Back on the road: [16 · Where does the memory go?](16_memory.ipynb)
 #
 # Back: [11 · Why does one token take so long?](11_language_model.ipynb)

@@ -226,7 +226,7 @@ claims("13")
 # %% [markdown] tags=["next"]
 # ## Next
 #
-# Back on the road: [12 · What does torch.compile remove, and how does it come back?](12_compile.ipynb) Further
+# Back on the road: [15 · Why is my GPU idle although the model is fast?](15_feeding.ipynb) Further
 # along: [13b · When does multiplying in fewer bits help?](13b_multiplied_bits.ipynb)
 #
 # Back: [10 · What holds *your* model back?](10_diagnose_your_model.ipynb)

@@ -237,6 +237,6 @@ claims("13b")
 # %% [markdown] tags=["next"]
 # ## Next
 #
-# Back on the road: [12 · What does torch.compile remove, and how does it come back?](12_compile.ipynb)
+# Back on the road: [15 · Why is my GPU idle although the model is fast?](15_feeding.ipynb)
 #
 # Back: [13 · When do weights in fewer bits help?](13_fewer_bits.ipynb)
