@@ -113,7 +113,7 @@ compare(w, "loader", {"step": "fed"}, of="speed-up", at=at)
 # 1.65 -->
 # <!-- so loader: at(batch=128, sample='JPEG'); period('fed', workers=[16, 32]) / period('step', workers=[16, 32]) is 1.3 to 1.4 -->
 #
-# `persistent_workers=True` spares each epoch the start of processes. Prefetching raises no rate.
+# `persistent_workers=True` spares each epoch the start of processes.
 # <!-- so loader: at(batch=128, sample='JPEG'); latency('first') > 1.5 * latency('again') -->
 # `pin_memory=True` with `non_blocking=True` hides the *copy*, not the decoding: *row* gains, JPEGs only from 16 workers on.
 # <!-- so loader: at(batch=128, sample='JPEG'); few = [1, 2, 4, 8]; many = [16, 32]; period('pageable', sample='row') / period('fed',

@@ -136,24 +136,24 @@ compare(w, "footprint", ["peak"], batch=8, sequence=2048, way=("AdamW", "checkpo
 # ## Reserved, but not allocated
 #
 # `cudaMalloc` is slow, so PyTorch's [[caching allocator]] keeps freed memory for its next tensors. `nvidia-smi` shows what is *reserved*;
-# tensors hold what is *allocated*. A request needs one free piece that is large enough. When lengths change from step to step,
+# tensors hold what is *allocated*. A request needs one free piece large enough. When lengths change from step to step,
 # gaps remain that are too small: [[fragmentation]] (*lengths vary* in the stack).
 # <!-- so footprint: at(batch=8, sequence=2048); peak_bytes('reserved', way='lengths vary') / peak_bytes('peak', way='lengths vary') is 1.55 to 1.65;
 # peak_bytes('reserved', way='AdamW') / peak_bytes('peak', way='AdamW') is 1 to 1.01; peak_bytes('peak', way='lengths vary') / peak_bytes('peak',
 # way='AdamW') is 0.99 to 1.01 -->
 #
-# `empty_cache()` gives the driver back what is wholly free. It closes no gap between tensors and lowers no peak.
+# `empty_cache()` gives the driver back what is wholly free. It closes no gap and lowers no peak.
 # Padding to a few lengths helps, or `PYTORCH_ALLOC_CONF=expandable_segments:True`.
 
 # %% [markdown] tags=["explore"]
 # ## Explore: will it fit?
 #
-# The dashes are the GPU's memory. Which batch is the largest that fits, for each way? Set *sequence* to 512: what happens to the answer?
+# The dashes are the GPU's memory. Which batch is the largest that fits, for each way? And at *sequence* 512?
 #
 # <details><summary>Answer</summary>
 #
 # With AdamW and SGD, 32 sequences are out of memory: above the dashes, and red in the stack. At 512 tokens they fit: activations count
-# tokens, so four sequences weigh as much as one of 2048. (A CPU has no dashes.)
+# tokens, so four sequences weigh as much as one of 2048.
 # <!-- so footprint: at(batch=32, way=['AdamW', 'SGD']); 'out of memory' in flags('peak', sequence=2048); 'out of memory' not in flags('peak',
 # sequence=512); 'out of memory' not in flags('peak', sequence=2048, batch=16); 'out of memory' not in flags('peak', sequence=2048, way=['bf16 autocast',
 # 'checkpointing', 'LoRA', 'inference', 'decoding']); (peak_bytes('activations', sequence=512) - peak_bytes('state', sequence=512)) /
@@ -172,7 +172,7 @@ explore(
 )
 
 # %% [markdown] tags=["explore"]
-# On any machine, `predict` counts the same stack before anything runs.
+# On any machine, `predict` counts the stack before anything runs.
 #
 # On an H200 it was within a hundredth for all of twelve programs; asked on a CPU, within a tenth for eleven ([table](../docs/predictor.md#memory)).
 # <!-- by data/recordings/h200/memory, as tests/tools/test_judge.py finds -->
@@ -215,7 +215,7 @@ check("16-alive", train=...)
 # %% [markdown] tags=["claims"]
 # ## Which claims held
 #
-# We wrote these down before we measured on a GPU.
+# Written down before a GPU measured them.
 
 # %% tags=["claims"]
 claims("16")
