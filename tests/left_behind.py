@@ -12,6 +12,7 @@ settings where torch is loaded. What its compiler sets for the process is no cha
 
 import gc
 import os
+import re
 import sys
 import threading
 import time
@@ -27,8 +28,7 @@ COMPILER_S = "TORCHINDUCTOR_", "_TORCHINDUCTOR_", "TRITON_CACHE_DIR", "TRITON_PT
 """Variables that torch's compiler, a live measurement, or pytest sets for a process."""
 KEPT_THREADS = ("tqdm", "asyncio-waitpid", "brrr-repeat", "Dask-Offload", "Inductor", "subproc_worker", "ThreadPool")
 """How the names of those begin that a library starts once and keeps."""
-BACKENDS = [("generic", "all"), *((each, "all") for each in ("cuda", "mkldnn"))]
-BACKENDS += [(each, products) for each in ("cuda", "mkldnn") for products in ("matmul", "conv", "rnn")]
+BACKENDS = [("generic", "all"), *((a, b) for a in ("cuda", "mkldnn") for b in ("all", "matmul", "conv", "rnn"))]
 
 State = dict[str, Any]
 
@@ -103,10 +103,8 @@ def put_back(before: State, passing: str = UNSET) -> list[str]:
 
 def _settings(before: State) -> Iterator[str]:
     """All are read before one is put back: to put back torch's modes changes what others tell."""
-    read = [(name, was, now) for name in _kinds() if (was := before.get(name)) != (now := _kinds()[name][0]())]
-    for name, was, now in read:
-        if was is None:  # torch was loaded in the meantime, or nobody asked
-            continue
+    found = {name: read() for name, (read, _) in _kinds().items() if before.get(name) is not None}
+    for name, was, now in [(name, before[name], is_) for name, is_ in found.items() if before[name] != is_]:
         pairs = {"": (was, now)} if not isinstance(was, dict) else {
             key: (was.get(key, UNSET), now.get(key, UNSET)) for key in sorted({*was, *now}, key=str)}  # fmt: skip
         for key, (old, new) in pairs.items():
@@ -129,8 +127,10 @@ def _threads(before: list[threading.Thread]) -> Iterator[str]:
 
 
 def _modules(before: State, passing: str) -> Iterator[str]:
-    """Those that a test took away, or loaded from a folder of its own."""
-    for name in before.keys() - sys.modules.keys():
+    """Those that a test took away, or loaded from a folder of its own; what torch's compiler names by a hash is its."""
+    for name in filter(
+        re.compile(r"(?!c[a-z2-7]{51}\b|torch\._inductor|__triton_)").match, before.keys() - sys.modules.keys()
+    ):  # not a compiler's
         yield f"sys.modules: {name} was taken out"
         sys.modules[name] = before[name]
     for name in sys.modules.keys() - before.keys():

@@ -56,7 +56,7 @@ assert "".join(said) == "", said
 kinds = [type(each).__name__ for each in shown]
 assert kinds == ["Guess", "Explorer", "Comparison", "Mark", "Mark", "ClaimsTable"], kinds
 assert str(shown[-1]) == str(claims("19")) and "Somebody's CPU" in shown[-1].badge
-assert "| [19 TODO](public/19_sorting.html) | TODO: the question? | 20 | 14 |" in build.readme()
+assert "| [19 TODO](public/19_sorting.html) | TODO: the question? | 20 | 16 |" in build.readme()
 """
 
 

@@ -19,6 +19,7 @@ from brrr.roofline.peaks import Peaks, write
 from brrr.roofline.predicting import predict
 from brrr_course.experiments import NAMES
 from brrr_course.experiments import experiment as experiment_named
+from brrr_course.experiments.predicted import unpredicted
 from brrr_course.nouns.experiment import Experiment, PredictedRun
 from brrr_course.sources.recorded import Recorded
 from brrr_course.view import explorer
@@ -27,9 +28,7 @@ from brrr_course.view.predictions import Predictions, time_of
 from brrr_course.view.quantities import ratio
 from brrr_course.view.words import as_bundle, table_of
 
-UNPREDICTED = ("rnn_ladder", "rnn", "collective", "data_parallel", "tensor_parallel", "loader", "indexing")
-"""Nothing predicts blocks and devices that wait for each other, nor a loader's Python; they say so at every point."""
-HOOKED = tuple(name for name in NAMES if experiment_named(name).predicts and name not in UNPREDICTED)
+HOOKED = tuple(name for name in NAMES if experiment_named(name).predicts not in (None, unpredicted))
 N = 2**20
 
 
