@@ -132,12 +132,10 @@ class ByFile(LoadScopeScheduling):
 @pytest.fixture
 def one_thread() -> Iterator[None]:
     """Torch's small operators on one thread: several wait for each other on a machine that others use too."""
-    import torch
+    from brrr_course.experiments.checked import one_thread
 
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
+    with one_thread():
+        yield
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -32,5 +32,5 @@ def tracked(root: Path) -> list[str]:
         told = subprocess.run(command, cwd=root, stdout=subprocess.PIPE, check=True).stdout.decode()
     except (OSError, subprocess.CalledProcessError) as error:
         raise SystemExit(f"{root}: no git tells which files are the course's ({error}). Build in a clone") from None
-    names = [name for name in told.split("\0") if name and name != "brrr_course/pyproject.toml"]
-    return [name for name in names if (root / name).is_file()]
+    apart = ("", "brrr_course/pyproject.toml")
+    return [name for name in told.split("\0") if name not in apart and (root / name).is_file()]

@@ -122,9 +122,8 @@ def _recurrent(x: Tensor, weight: Sequence[Tensor], *others: Any) -> tuple[Tenso
     """
     found = _RNN(x, weight, *others)
     gates = weight[0].shape[0] // weight[1].shape[1]
-    kept = (
-        found[0].numel() * others[7] * (gates + 2) * bool(others[10])
-    )  # each step's gates, cell and state, for a layer
+    # each step's gates, cell and state, for a layer
+    kept = found[0].numel() * others[7] * (gates + 2) * bool(others[10])
     return *found[:3], x.new_empty(kept), x.new_empty(0)
 
 

@@ -119,7 +119,8 @@ def _counted(
                     return replace(found, lives=again.lives)
             return found
     finally:
-        _without_fake_gradients(modes[0])
+        for each in reversed(modes):  # the first knows what was there before any
+            _without_fake_gradients(each)
 
 
 def _once(

@@ -166,8 +166,6 @@ def roofed(gpu: bool) -> float:
     """The share of its time by the roofline below which work is held up by something else."""
     if gpu:
         return ROOFED
-    import torch
-
     return ROOFED * min(1.0, torch.get_num_threads() / CORES)
 
 

@@ -24,11 +24,10 @@ def loading(found: Evidence) -> Remedy | None:
     """The next batches are made while this one is computed; what the device does meanwhile is no loss.
 
     Workers share the work. Where there are some already, and the step waits, all of them are busy; where much of it
-    goes into starting them anew, that comes first. No step is shorter
-    than what its processes compute, over the cores: as measured, else one core for what the host loads but where it
-    sleeps, and for the rest those of torch's threads, on a GPU one; what workers compute is then not known, and no more
-    are told than there are cores. Of a machine that nobody knows one worker is told; two where a GPU's host does hardly
-    more than load: one gains nothing.
+    goes into starting them anew, that comes first. No step is shorter than what its processes compute, over the cores:
+    as measured, else one core for what the host loads but where it sleeps, and for the rest those of torch's threads,
+    on a GPU one; what workers compute is then not known, and no more are told than there are cores. Of a machine that
+    nobody knows one worker is told; two where a GPU's host does hardly more than load: one gains nothing.
     """
     idle_s = min(found.split.idle_s.get(WAITING, 0.0), found.wall_s - found.device_s)
     if idle_s <= 0:

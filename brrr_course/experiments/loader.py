@@ -11,7 +11,7 @@ from __future__ import annotations
 import shutil
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from functools import lru_cache
 from io import BytesIO
 from itertools import pairwise
@@ -23,7 +23,7 @@ from brrr.core.measurement import Estimate, Measurement, Point, median
 from brrr.counting.cost import Cost
 from brrr.gpu import is_cpu, is_cuda, is_gpu, waiting
 from brrr.gpu.probe import cpu_count
-from brrr_course.experiments.checked import no_garbage, quietly
+from brrr_course.experiments.checked import no_garbage, one_thread, quietly
 from brrr_course.experiments.lazily import f, nn, np, torch
 from brrr_course.experiments.llama_sizes import Shape
 from brrr_course.experiments.predicted import unpredicted
@@ -316,7 +316,7 @@ def found(sample: str, batch: int, workers: int, processor: str) -> tuple[dict[s
     """The seconds of all variants and the worst error; what went wrong is kept, or each variant would wait for it."""
     try:
         room(2 * workers * batch * (LARGE if is_gpu(processor) else SMALL).nbytes(sample))
-        with one_thread(processor):
+        with one_thread() if is_cpu(processor) else nullcontext():  # beside a GPU the main process has its threads
             feed, told = unfed(sample, batch, processor)
             fed, error = feed.looped(workers)
             pageable, other = feed.looped(workers, False) if is_cuda(processor) else (fed, error)
@@ -325,17 +325,6 @@ def found(sample: str, batch: int, workers: int, processor: str) -> tuple[dict[s
     step_s, alone_s = (median(told[name]) for name in ("step", "alone"))
     arithmetic = [expected_s(step_s, alone_s, workers, cpu_count())]
     return {**told, **fed, "pageable": pageable["fed"], "arithmetic": arithmetic}, error + other
-
-
-@contextmanager
-def one_thread(processor: str) -> Iterator[None]:
-    """A CPU's step computes on one core; beside a GPU the main process has its threads, as usual."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1 if is_cpu(processor) else before)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
 
 
 def room(nbytes: int) -> None:

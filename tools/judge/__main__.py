@@ -29,7 +29,8 @@ from tools.judge.experiments import OF_CALLS
 from tools.judge.rows import Calls, Row
 
 RECORDINGS = PACKAGE.parent / "data" / "recordings"
-PARTS = (*OF_CALLS, "whole", "unlisted", "diagnosis", "others", "memory")
+MODULES = {"whole": whole, "unlisted": drawn, "diagnosis": diagnosis, "others": others, "memory": memory}
+PARTS = (*OF_CALLS, *MODULES)
 HEADS = "device", "group", "what", "n", "median", "90 %", "wanted"
 Key = tuple[str, str]
 
@@ -39,10 +40,8 @@ def rows(folder: Path, only: Sequence[str] = PARTS) -> Iterator[Row]:
     for name in OF_CALLS:
         if name in only and (folder / f"{name}.csv").is_file():
             yield from Calls(name, folder).rows()
-    for part, module in (("whole", whole), ("unlisted", drawn), ("diagnosis", diagnosis), ("others", others),
-                         ("memory", memory)):  # fmt: skip
-        if part in only:
-            yield from module.rows(folder)
+    for part in filter(MODULES.__contains__, only):
+        yield from MODULES[part].rows(folder)
 
 
 def grouped(found: Iterator[Row]) -> dict[Key, list[float | bool]]:
@@ -70,8 +69,8 @@ def cells(found: Sequence[float | bool]) -> tuple[str, str, str]:
     """
     if isinstance(found[0], bool):
         return str(len(found)), f"{sum(found):.0f} right", ""
-    errors = [abs(each) for each in found]
-    return (str(len(found)), *(units.percent(percentile(errors, share), 2) for share in (0.5, 0.9)))  # type: ignore[return-value]
+    middle, ninth = (units.percent(percentile([*map(abs, found)], share), 2) for share in (0.5, 0.9))
+    return str(len(found)), middle, ninth
 
 
 def verdicts(key: Key, found: Sequence[float | bool], carried: bool) -> str:
@@ -114,12 +113,10 @@ def main(argv: Sequence[str]) -> int:
     asked = parser.parse_args(argv)
     folders = asked.folders or sorted(path.parent for path in RECORDINGS.glob(f"*/{FILE}"))
     if asked.rows:
-        writer = csv.writer(sys.stdout, lineterminator="\n")
-        writer.writerow(("device", *Row._fields))
-        writer.writerows((folder.name, *row) for folder in folders for row in rows(folder, asked.only))
+        found = ((folder.name, *row) for folder in folders for row in rows(folder, asked.only))
+        csv.writer(sys.stdout, lineterminator="\n").writerows([("device", *Row._fields), *found])
     else:
-        found = [line for folder in folders for line in lines(folder, asked.only)]
-        print("\n".join(units.table([HEADS, *found])))
+        print("\n".join(units.table([HEADS, *(line for folder in folders for line in lines(folder, asked.only))])))
     return 0
 
 

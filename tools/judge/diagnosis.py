@@ -35,8 +35,8 @@ def rows(folder: Path) -> Iterator[Row]:
 
 def table(path: Path) -> list[dict[str, str]]:
     """The lines of a CSV file; "latency" was the name of a regime when they were recorded."""
-    with path.open(newline="", encoding="utf-8") as file:
-        return [{k: "under-filled" if v == "latency" else v for k, v in line.items()} for line in csv.DictReader(file)]
+    found = csv.DictReader(path.read_text(encoding="utf-8").splitlines())
+    return [{k: "under-filled" if v == "latency" else v for k, v in line.items()} for line in found]
 
 
 def of_programs(folder: Path) -> Iterator[Row]:

@@ -36,9 +36,7 @@ def cases(of: str) -> dict[str, dict[str, Any]]:
 def make(case: Mapping[str, Any], device: str) -> tuple[Call, list[Any], bool]:
     """A case on a device: what is called, with which tensors, and whether backward is run, too."""
     names = {**vars(torch), **globals(), "device": device}
-    for name in ("transformers", "torchvision"):
-        if name in case["call"]:
-            names[name] = import_module(name)
+    names |= {name: import_module(name) for name in ("transformers", "torchvision") if name in case["call"]}
     torch.manual_seed(0)
     with torch.device(device):
         call, args = (eval(" ".join(case[key].split()), names) for key in ("call", "args"))

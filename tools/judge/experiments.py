@@ -12,8 +12,7 @@ OF_CALLS = ("prediction", "operators", "operators_drawn", "operators_again")
 @cache
 def described(path: Path) -> Experiment:
     """The experiment of a recording, by the cases and variants of its rows."""
-    with path.open(newline="", encoding="utf-8") as file:
-        rows = list(csv.DictReader(line for line in file if not line.startswith("#")))
+    rows = list(csv.DictReader(line for line in path.read_text("utf-8").splitlines() if line[:1] != "#"))
     cases, variants = (tuple(dict.fromkeys(row[column] for row in rows)) for column in ("case", "variant"))
     return Experiment(
         name=path.stem,

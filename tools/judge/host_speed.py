@@ -5,7 +5,7 @@ from dataclasses import replace
 from brrr.core.errors import ArgumentError
 from brrr.roofline.device_model import REFERENCE_CALL
 from brrr.roofline.figures import REPLAY
-from brrr.roofline.peak import Curve, Peak
+from brrr.roofline.peak import Peak
 from brrr.roofline.peaks import Peaks
 
 
@@ -19,12 +19,9 @@ def at_host_speed(peaks: Peaks, relu_s: float) -> Peaks:
         raise ArgumentError("at_host_speed", "relu_s", relu_s, "a time in seconds, above 0")
     by = relu_s / peaks.get(REFERENCE_CALL).value
     measured = {name: _times(peak, by) if name.startswith("host.") else peak for name, peak in peaks.measured.items()}
-    curves = {name: _curve(curve, by) if name == REPLAY else curve for name, curve in peaks.curves.items()}
-    return replace(peaks, measured=measured, curves=curves)
-
-
-def _curve(curve: Curve, by: float) -> Curve:
-    return replace(curve, points=tuple((place, _times(peak, by)) for place, peak in curve.points))
+    found = ((name, curve) for name, curve in peaks.curves.items() if name == REPLAY)
+    replay = {name: replace(it, points=tuple((at, _times(peak, by)) for at, peak in it.points)) for name, it in found}
+    return replace(peaks, measured=measured, curves={**peaks.curves, **replay})
 
 
 def _times(peak: Peak, by: float) -> Peak:

@@ -12,11 +12,9 @@ from tools.judge.rows import Row
 
 WITHIN = 0.1
 """So near it was wanted."""
-READ = (
-    ("memory", "programs", "the GPU's operators", "predicted_cuda_bytes", "max_memory_allocated"),
-    ("memory", "programs", "the CPU's operators", "predicted_cpu_bytes", "max_memory_allocated"),
-    ("batches", "batches", "the CPU's operators", "predicted", "measured"),
-)
+READ = (("memory", "programs", "GPU", "predicted_cuda_bytes", "max_memory_allocated"),
+        ("memory", "programs", "CPU", "predicted_cpu_bytes", "max_memory_allocated"),
+        ("batches", "batches", "CPU", "predicted", "measured"))  # fmt: skip
 """A group, its file, whose operators were followed, and the columns of what was predicted and measured."""
 
 
@@ -25,5 +23,5 @@ def rows(folder: Path) -> Iterator[Row]:
     for group, stem, by, said, was in READ if (folder / "memory").is_dir() else ():
         for line in table(folder / "memory" / f"{stem}.csv"):
             off = float(line[said]) / float(line[was]) - 1
-            yield Row(group, f"by {by}", line["program"], off)
-            yield Row(group, f"within {WITHIN:.0%}, by {by}", line["program"], abs(off) <= WITHIN)
+            yield Row(group, f"by the {by}'s operators", line["program"], off)
+            yield Row(group, f"within {WITHIN:.0%}, by the {by}'s operators", line["program"], abs(off) <= WITHIN)
