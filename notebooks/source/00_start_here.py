@@ -163,7 +163,7 @@ claims("00", source="recorded:h200")
 # %% [markdown] tags=["remember"]
 # ## Remember
 #
-# > **Rule.** Leave on the CPU a matrix product that it does in less than about 15 µs: called from PyTorch one by one, none takes this H200 less.
+# > **Rule.** Leave on the CPU a matrix product that it does in less than about 15 µs: called alone from PyTorch, each takes this H200 longer.
 # <!-- so matmul: min(latency('gpu')) is 14.5e-6 to 15.5e-6; latency('cpu', size=[1, 64, 128]) < min(latency('gpu')) -->
 #
 # - A GPU operation is a kernel in a queue: the host launches it and goes on.
