@@ -12,11 +12,11 @@ from brrr.diagnosis.device_remedies import channels, halving, in_one_setting, mu
 from brrr.diagnosis.evidence import LEAST, WORTH, Evidence, Remedy
 from brrr.diagnosis.fewer_bits import fewer_bits
 from brrr.diagnosis.fusion import fusing
-from brrr.diagnosis.loading import loading
+from brrr.diagnosis.loading import loading, picking
 from brrr.diagnosis.persistent_kernel import persistent
 
 FIRST = (host.compiling, host.debugging)
-OF_HOST = (loading, host.waiting, host.allocating, host.pinning, host.keeping, host.optimiser)
+OF_HOST = (loading, picking, host.waiting, host.allocating, host.pinning, host.keeping, host.optimiser)
 FAULTS = (*OF_HOST, looping, padding, strided, channels)
 GENERAL = (precision, in_one_setting, multiplying, fusing, halving, host.graph)
 REWRITES = (persistent, fewer_bits)
@@ -24,7 +24,7 @@ DEVICE = ("tensor cores", "tf32", "lower precision", "fewer bits", "strassen", "
 """What takes nothing from the host, so that a larger batch gains beside it."""
 ALWAYS = ("no synchronisation", "debugging off")
 """Named from `LEAST` on: no CUDA Graph can hold a step that waits, and checks hide what else there is."""
-WAITS = ("load in the background", "no synchronisation", "keep memory", "cuda graph")
+WAITS = ("load in the background", "batch at once", "no synchronisation", "keep memory", "cuda graph")
 """What leaves the device its work: it gains no more than the time in which that does nothing."""
 
 

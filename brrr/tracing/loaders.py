@@ -8,6 +8,8 @@ from typing import Any
 from brrr.tracing.lines import marker
 
 SETTINGS = "num_workers", "prefetch_factor", "persistent_workers", "pin_memory"
+SENT = "bytes"
+"""Beside the settings: what its largest batch so far holds."""
 NAME = "enumerate(DataLoader)."
 """How the spans begin, as those of torch's own do."""
 
@@ -27,9 +29,10 @@ def loaders_told() -> Iterator[set[int]]:
 
     It gives how many batches its loaders may hold ready, which grows while they are used.
     """
+    from torch.utils._pytree import tree_leaves
     from torch.utils.data import dataloader
 
-    mark, ahead = marker(), {0}
+    mark, ahead, sent = marker(), {0}, {0}
 
     def told(owner: Any, name: str) -> None:
         was, prefix = vars(owner)[name], "_" * (name == "__next__")
@@ -37,8 +40,11 @@ def loaders_told() -> Iterator[set[int]]:
         def spanned(self: Any) -> Any:
             found = {each: int(getattr(self, prefix + each, 0) or 0) for each in SETTINGS}
             ahead.add(found["num_workers"] * found["prefetch_factor"])
+            found[SENT] = max(sent)
             with mark(f"{NAME}{name} {' '.join(f'{each}={number}' for each, number in found.items())}"):
-                return was(self)
+                made = was(self)
+            sent.add(sum(getattr(each, "nbytes", 0) for each in tree_leaves(made)))
+            return made
 
         setattr(owner, name, spanned)
         stack.callback(setattr, owner, name, was)

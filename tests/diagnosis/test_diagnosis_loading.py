@@ -15,7 +15,7 @@ from brrr.diagnosis.evidence import Remedy
 from brrr.diagnosis.loading import loading
 from brrr.diagnosis.split import Split
 from brrr.tracing.events import Event
-from brrr.tracing.loaders import loaders_told
+from brrr.tracing.loaders import loaders_told, settings_in
 
 Step = Callable[[], Any]
 LAYER, ROWS = torch.nn.Linear(64, 64), TensorDataset(torch.ones(4096, 64))
@@ -89,15 +89,16 @@ def test_a_step_that_starves_is_told_what_to_change(name: str) -> None:
 def test_samples_that_lie_in_memory_are_taken_at_once() -> None:
     rows = iter(DataLoader(ROWS, 512, sampler=RandomSampler(ROWS, True, 10**6)))
     found = diagnose(lambda: LAYER(*next(rows)), device="cpu", budget_s=0.02)
-    whys = [each.why for each in (*found.remedies, *found.dropped) if each.name == "load in the background"]
-    assert ["picked one by one: DataLoader(dataset, batch_size=None" in each for each in whys] == [True]
+    whys = [each.why for each in (*found.remedies, *found.dropped) if each.name == "batch at once"]
+    assert ["one by one. DataLoader(dataset, batch_size=None" in each for each in whys] == [True], found.details()
 
 
 def test_a_loader_tells_what_it_may_hold_ready_and_is_left_as_it_was() -> None:
     was = DataLoader.__iter__
-    with loaders_told() as ahead:
+    with loaders_told() as ahead, torch.profiler.profile() as spans:
         assert len([*DataLoader(ROWS, 1024, num_workers=1, prefetch_factor=3)]) == 4
     assert ahead == {0, 3} and DataLoader.__iter__ is was
+    assert [settings_in(each.name)["bytes"] for each in spans.events() if "__next__ num" in each.name][:2] == [0, 2**18]
 
 
 def of_trace(gpu: bool, flags: dict[str, float], *spans: tuple[str, int, int]) -> Remedy:
@@ -112,9 +113,10 @@ def of_trace(gpu: bool, flags: dict[str, float], *spans: tuple[str, int, int]) -
 
 
 @pytest.mark.parametrize(("gpu", "flags", "told", "workers", "step_s"), [
-    (False, {}, None, 1, 0.334), (False, {"cores": 1, "threads": 1}, None, 1, 0.419), (True, {}, None, 1, 0.334),
-    (False, {"cores": 2, "threads": 2}, None, 2, 0.252), (False, {"cores": 9, "threads": 4}, None, 4, 0.0852),
-    (True, {"cores": 2, "threads": 2}, None, 2, 0.167), (False, {"cores": 2, "computed_s": 0.1}, None, 4, 0.0852),
+    (False, {}, None, 1, 0.3355), (False, {"cores": 1, "threads": 1}, None, 1, 0.419), (True, {}, None, 1, 0.3355),
+    (False, {"cores": 2, "threads": 2}, None, 2, 0.25275), (False, {"cores": 9, "threads": 4}, None, 4, 0.0865),
+    (True, {"cores": 2, "threads": 2}, None, 2, 0.16775), (False, {"cores": 2, "computed_s": 0.1}, None, 4, 0.0865),
+    (True, {"cores": 9}, "bytes=400000000 num_workers=0", 5, 0.1015),
     (True, {"cores": 9}, "num_workers=1", 5, 0.085), (True, {"cores": 9}, "num_workers=3", 9, 1.257 / 9),
     (True, {"cores": 2, "computed_s": 0.4}, "num_workers=3", 7, 0.2), (True, {}, "", 2, 0.2095),
 ])  # fmt: skip
@@ -124,7 +126,7 @@ def test_workers_share_it(gpu: bool, flags: dict[str, float], told: str | None, 
     assert found.gain == pytest.approx(0.419 / step_s)
     how = f"num_workers={workers}) in place of {told[-1]} " if told else f"num_workers={workers}), "
     assert (how if told != "" else "With twice as many workers ") in found.why
-    assert ("cores here" in found.why) == (step_s in (0.167, 0.2, 0.252, 0.419))
+    assert ("cores here" in found.why) == (step_s in (0.16775, 0.2, 0.25275, 0.419))
 
 
 @pytest.mark.parametrize("persistent", [0, 1])
