@@ -12,13 +12,12 @@ from matplotlib.patches import Rectangle
 
 from brrr.core import units
 from brrr.core.measurement import Value
-from brrr.counting.cost import Matmul
 from brrr.drawing import style
 from brrr.drawing.style import Picture
 from brrr_course.experiments import experiment
 from brrr_course.experiments.gemm import MOST, SWEPT, blocks, launched, tile
 from brrr_course.lessons.drawings import Dial, LessonDrawing, Made
-from brrr_course.lessons.gemm_estimates import foretold, heuristics_s
+from brrr_course.lessons.gemm_estimates import foretold
 from brrr_course.nouns.source import Evidence, Source
 from brrr_course.view.figure import Data, axis_of, round_steps, short, told_once
 from brrr_course.view.words import brief
@@ -39,8 +38,7 @@ def drawing(source: Source) -> Made:
     kernels = {dtype: launched(evidence, dtype) for dtype in DTYPES}
     dials = (Dial("columns", "columns N", STOPS, start=385), Dial("dtype", "type", DTYPES))
     sms = evidence.datasheet().sm_count or 1
-    peers = {dtype: _peer(dtype) for dtype in DTYPES}
-    made = partial(draw, times=times, kernels=kernels, sms=sms, peers=peers)
+    made = partial(draw, times=times, kernels=kernels, sms=sms)
     return dials, made, str(source.badge(evidence.experiment))
 
 
@@ -95,12 +93,6 @@ def _told(n: int, dtype: str, times: Times, kernel: str, sms: int) -> tuple[str,
 
 
 DRAWING = LessonDrawing("gemm-tiles", drawing, figure)
-
-
-def _peer(dtype: str) -> dict[int, float]:
-    """NVIDIA's own estimates where the slider stops; empty where its package is not installed."""
-    found = {n: heuristics_s(Matmul(SWEPT, n, SWEPT, dtype=dtype)) for n in STOPS}
-    return {n: time for n, time in found.items() if time is not None}
 
 
 def _drawn(dtype: str, n: int) -> bool:
@@ -172,18 +164,14 @@ def text(n: int, dtype: str, times: Times, kernel: str, sms: int) -> str:
 
 
 def draw(
-    settings: Mapping[str, Value], times: Callable[[str], Times], kernels: Mapping[str, Mapping[int, str]], sms: int,
-    peers: Mapping[str, Mapping[int, float]],
-) -> Picture:  # fmt: skip
+    settings: Mapping[str, Value], times: Callable[[str], Times], kernels: Mapping[str, Mapping[int, str]], sms: int
+) -> Picture:
     """Above the time over the columns, measured and predicted; below the result in tiles, and the blocks in waves."""
     n, dtype = int(settings["columns"]), str(settings["dtype"])
     kernel = kernels[dtype].get(n, "")
     made = style.figure(height=_HEIGHT)
     above = style.axes(made, left=0.09, bottom=0.575, right=0.975, top=0.895)
     _staircase(above, times(dtype), n, dtype)
-    if peers[dtype]:
-        estimates = {at: 1e6 * time for at, time in peers[dtype].items()}
-        above.plot(list(estimates), list(estimates.values()), ":", color=style.FAINT, label="nvMatmulHeuristics")
     above.legend(loc="lower left", bbox_to_anchor=(0, 1), borderaxespad=0.1, fontsize=9, ncols=4, frameon=False)
     cut = Tiling.of(kernel, n) if kernel else None
     if cut is not None:

@@ -48,12 +48,6 @@ SWEEP = {
 SOURCE: Any = Kept({"nn": SWEEP})
 
 
-@pytest.fixture(autouse=True)
-def no_peer(monkeypatch: pytest.MonkeyPatch) -> None:
-    """NVIDIA's own estimates are there only where its package is installed."""
-    monkeypatch.setattr(gemm_tiles, "heuristics_s", lambda product: None)
-
-
 def shown(**at: Value) -> Any:
     return drawing("gemm-tiles", source=SOURCE, **at)
 
@@ -137,21 +131,6 @@ def test_the_figure_has_the_tiles_and_the_times_at_each_stop() -> None:
     assert len(predicted["cuts"][1]) == len(STOPS)
     made.set(columns=1)
     assert made.text.startswith("At columns N 1, type bfloat16")
-
-
-def test_nvidias_own_estimates_are_drawn_where_there_are_any(
-    figures: list[Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    asked: list[Any] = []
-    monkeypatch.setattr(gemm_tiles, "heuristics_s", lambda p: asked.append(p) or (2e-5 if p.n > 1 else None))
-    shown(columns=513, dtype="float32").picture()
-    stairs = figures[-1].axes[0]
-    [dots] = [line for line in stairs.get_lines() if line.get_label() == "nvMatmulHeuristics"]
-    assert list(dots.get_xdata()) == list(STOPS[1:])
-    assert list(dots.get_ydata()) == pytest.approx([20.0] * (len(STOPS) - 1))
-    assert [text.get_text() for text in stairs.get_legend().get_texts()][-1] == "nvMatmulHeuristics"
-    assert {(p.m, p.k, p.transposed) for p in asked} == {(2048, 2048, (False, False))}
-    assert {p.dtype for p in asked} == {"float32", "bfloat16"}
 
 
 def test_short_types_are_drawn_by_their_alignment(figures: list[Any]) -> None:
