@@ -1,6 +1,7 @@
 """`compare`: the student's guess beside what was measured."""
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 from brrr.core.errors import ArgumentError
 from brrr.core.measurement import Value
@@ -116,10 +117,11 @@ def compare(
         asked, guessed = (guess.form, guess.value) if guess is not None else (None, None)
         named = lines.values() if isinstance(lines, Mapping) and of == "time" else lines
         point, chosen = {**(at or {}), **axes}, source_for(source, described.name, tuple(named))
-        found = quantity(Subject(asked, guessed, described.on(chosen.kind), chosen, lines, point, of, truth))
+        subject = Subject(asked, guessed, described.on(chosen.kind), chosen, lines, point, of, truth)
+        found = quantity(subject)
         if chosen.live:
             renew_all(described.name)
-        return found
+        return replace(found, measured=next(iter(subject.held), None))
 
     if guess is None or guess.answered:
         return compared()

@@ -14,7 +14,6 @@ from played_class import Classroom, Client, Played, asks, served
 from brrr.core.errors import UnavailableError
 from brrr.core.private import python
 from brrr_course.classroom import announcements, teacher
-from brrr_course.classroom.histogram import read
 from brrr_course.classroom.store import ClassStore
 from brrr_course.classroom.tokens import issue
 from brrr_course.lessons.answers import Choice, Quantity, Ranking
@@ -116,7 +115,7 @@ def test_the_page_asks_for_nothing_elsewhere_and_makes_no_html_of_what_it_is_tol
 @pytest.mark.parametrize("form", [Quantity("s"), Quantity("x"), Choice(("a", "b")), Ranking(("a", "b, c", "c"))])
 def test_what_a_notebook_sends_is_read_again(form: Any) -> None:
     answer = {Quantity: 3.1e-3, Choice: "b", Ranking: ("c", "b, c", "a")}[type(form)]
-    assert read(form, form.show(answer)) == answer
+    assert form.parse(form.show(answer)) == answer
 
 
 async def test_a_lesson_that_cannot_be_run_says_why_and_is_tried_again(
