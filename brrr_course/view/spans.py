@@ -9,7 +9,7 @@ from brrr.core import units
 from brrr.gpu import is_cpu
 from brrr.tracing.spans import HOST_LANES, Kind
 from brrr.tracing.timeline import Timeline, device_of, lane_title, verdict
-from brrr_course.view.figure import Data, short, told_once
+from brrr_course.view.figure import Data, short, slider_of, told_once
 from brrr_course.view.selection import NOT_YET, TimelineSelection, lanes_of
 
 if TYPE_CHECKING:
@@ -61,13 +61,12 @@ def _sliders(selection: TimelineSelection, values: Sequence[Value | None]) -> li
     from brrr.drawing.style import readable
 
     labels, axis = [selection.experiment.variant(name).label for name in selection.variants], selection.axis
-    sliders = [{"name": "variant", "title": "variant", "form": "choice", "texts": labels or [""],
-                "at": selection.variants.index(selection.variant) if labels else 0}]  # fmt: skip
+    at = selection.variants.index(selection.variant) if labels else 0
+    sliders = [slider_of("variant", "variant", "choice", labels or [""], at)]
     if axis is not None:
         texts = [readable(value) for value in values if value is not None]
-        sliders.append({"name": axis.name, "title": axis.title.partition(" (")[0], "texts": texts,
-                        "form": "choice" if len(texts) == 2 else "range",
-                        "at": values.index(selection.value)})  # fmt: skip
+        form = "choice" if len(texts) == 2 else "range"
+        sliders.append(slider_of(axis.name, axis.title, form, texts, values.index(selection.value)))
     return sliders
 
 
