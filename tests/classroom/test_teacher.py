@@ -71,18 +71,11 @@ async def test_guesses_are_counted_and_no_student_s_text_is_shown(room: Classroo
 
 
 async def test_laptops_stand_side_by_side_without_names(room: Classroom, prof: Client) -> None:
-    sent = [
-        "[3e11, 8e12, 7e-5, 2e-6]",
-        "[1e11, 3e12, 9e-5, 4e-6]",
-        "[1, 2, 3]",
-        "[1, 2, 3, -4]",
-        "[1, 2, 3, null]",
-        "x",
-    ]
-    for number, value in enumerate(sent):
+    good = ["[3e11, 8e12, 7e-5, 2e-6]", "[1e11, 3e12, 9e-5, 4e-6]"]
+    for number, value in enumerate([*good, "[1, 2, 3]", "[1, 2, 3, -4]", "[1, 2, 3, null]", "x"]):
         async with room.client(f"student {number}") as student:
             answer = await student.post("/answers", json={"kind": "yours", "name": "GPU", "value": value})
-            assert answer.status_code == (200 if number < 2 else 400)
+            assert answer.status_code == (200 if value in good else 400)
             assert (await student.get("/laptops")).status_code == 403
     found = await prof.get("/laptops")
     assert found.json() == {"laptops": [[1e11, 3e12, 9e-5, 4e-6], [3e11, 8e12, 7e-5, 2e-6]]}
