@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
-from textwrap import fill
 from typing import Any
 
 from matplotlib import rc_context
@@ -19,7 +18,6 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator, NullLocator
 
 from brrr.core import units
 from brrr.core.intervals import Interval, gaps
-from brrr.core.measurement import Badge
 from brrr.drawing import style
 from brrr.gpu import is_cpu, is_queue
 from brrr.tracing.spans import HOST_LANES, Kind, Span
@@ -65,7 +63,7 @@ def alt(found: Timeline) -> str:
 
 def draw(
     found: Timeline, calls: int | None = None, *, lanes: Sequence[str] = (), title: str = "",
-    badge: Badge | None = None, beside: Sequence[Timeline] = (),
+    beside: Sequence[Timeline] = (),
 ) -> Figure:  # fmt: skip
     """The timeline as a figure: its first `calls` calls, or as many as can be read.
 
@@ -89,16 +87,7 @@ def draw(
         for down, text, weight, most in ((12, heading, "normal", 105), (32, verdict(found), "bold", 85)):
             size = min(10.5, 10.5 * most / len(text))  # a long one must not run out of the figure
             made.text(0.012, 1 - down / _high(made), text, ha="left", va="top", fontsize=size, fontweight=weight)
-    style.stamp(made, badge or found.badge)
-    return made
-
-
-def blank(lanes: int, title: str, message: str) -> Figure:
-    """A figure in the place of one that is not there yet, as high as one of so many lanes: why, in its middle."""
-    made = style.figure(style.WIDTH, TOP + BOTTOM + LANE * max(1, lanes))
-    with rc_context(style.STYLE):
-        made.text(0.012, 1 - 12 / _high(made), title, ha="left", va="top", fontsize=10.5)
-        made.text(0.5, 0.5, fill(message, 80), ha="center", va="center", fontsize=11, color=style.FAINT)
+    style.stamp(made, found.badge)
     return made
 
 

@@ -6,14 +6,10 @@ import math
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Mapping
-from functools import lru_cache
-from itertools import permutations
 from statistics import median_low
 from typing import NamedTuple
 
-from brrr.core.errors import ArgumentError
 from brrr_course.lessons.answers import Answer, Choice, Quantity, Ranking
-from brrr_course.lessons.sharing import line
 
 Form = Choice | Quantity | Ranking
 MOST, STEPS = 11, (1, 2, 5)
@@ -26,25 +22,6 @@ class Bin(NamedTuple):
     label: str
     students: int
     right: bool
-
-
-def read(form: Form, text: str) -> Answer:
-    """An answer as a notebook sent it; ArgumentError for what the question cannot have.
-
-    >>> read(Ranking(("a", "b")), "b, a")
-    ('b', 'a')
-    """
-    if not isinstance(form, Ranking):
-        return form.parse(text)
-    if text not in (orders := _orders(form)):
-        raise ArgumentError("guess", "answer", text, "an order of the items")
-    return orders[text]
-
-
-@lru_cache
-def _orders(form: Ranking) -> Mapping[str, Answer]:
-    """Every order by its text, which is not split at commas: an item may have one."""
-    return {line(form.show(order)): order for order in permutations(form.items)}
 
 
 def rows(form: Form, given: Mapping[Answer, int], measured: Answer | None) -> list[Bin]:

@@ -124,10 +124,10 @@ def _no_constant(name: str) -> NoReturn:
 
 @lru_cache
 def version(name: str) -> str:
-    """The experiment's own version: what its folder's code is, so that no change of it meets older measurements.
+    """The experiment's own version: what its code is, so that no change of it meets older measurements.
 
     >>> len(version("matmul"))
     16
     """
-    folder = COURSE / "experiments" / experiment(name).name  # a name that is known, and no path
-    return digest(__version__ + "".join(path.read_text("utf-8") for path in sorted(folder.glob("*.py"))))
+    path = COURSE / "experiments" / f"{experiment(name).name}.py"  # a name that is known, and no path
+    return digest(__version__ + path.read_text("utf-8"))

@@ -23,7 +23,7 @@ from starlette.routing import Route
 
 from brrr.core.errors import ArgumentError, UnavailableError
 from brrr.core.private import python
-from brrr_course.classroom.histogram import Form, read, rows
+from brrr_course.classroom.histogram import Form, rows
 from brrr_course.classroom.store import ClassStore
 from brrr_course.lessons.answers import Answer, Choice, Quantity, Ranking
 from brrr_course.lessons.course import notebooks_in
@@ -177,7 +177,7 @@ def _told(asked: Mapping[str, Any], given: Mapping[str, int], reveal: bool) -> d
     fit = Counter[Answer]()
     for value, count in given.items():
         with suppress(ArgumentError):
-            fit[read(form, value)] += count
+            fit[form.parse(value)] += count
     truth = {name: asked[name] for name in ("said", "header", "rows", "badge")}
     return {
         "question": asked["question"], "order": isinstance(form, Ranking), "rows": rows(form, fit, measured),

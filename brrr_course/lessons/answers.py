@@ -5,6 +5,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
+from itertools import permutations
 from typing import Protocol
 
 from brrr.core import units
@@ -111,6 +112,8 @@ class Ranking:
 
     def parse(self, given: object) -> tuple[str, ...]:
         """The items in an order: each of them once."""
+        if isinstance(given, str):  # as `show` writes it, which is not split at commas: an item may have one
+            given = next((each for each in permutations(self.items) if self.show(each) == given), given)
         if isinstance(given, str) or not isinstance(given, Sequence):
             raise ArgumentError("guess", "answer", given, f"a list of these in an order: {', '.join(self.items)}")
         order = tuple(str(item) for item in given)
@@ -139,9 +142,19 @@ class Ranking:
 # ---------------------------------------------------------------------------------------------------------------------
 # What a reader types, as a number.
 
-SECONDS = {"ps": -12, "ns": -9, "us": -6, "µs": -6, "μs": -6, "ms": -3, "s": 0, "": 0}  # powers of ten
+SECONDS = {"ps": -12, "ns": -9, "us": -6, "µs": -6, "μs": -6, "ms": -3, "s": 0}  # powers of ten
 _NUMBER = re.compile(r"\s*([+-]?(?:\d+[.,]?\d*|[.,]\d+)(?:e[+-]?\d+)?)\s*(\D*?)\s*", re.IGNORECASE | re.ASCII)
 _THOUSANDS = re.compile(r"[+-]?[1-9]\d{0,2},\d{3}")
+
+
+def powers_of(unit: str) -> dict[str, int]:
+    """What may stand behind a number in a unit, with the power of ten that it stands for: another unit of time, too.
+
+    >>> powers_of("x"), powers_of("ms")["s"]
+    ({'': 0, 'x': 0}, 3)
+    """
+    times = {each: power - SECONDS[unit] for each, power in SECONDS.items()} if unit in SECONDS else {}
+    return {**times, "": 0, unit.lower(): 0}
 
 
 def parsed(text: object, unit: str) -> float:
@@ -152,8 +165,6 @@ def parsed(text: object, unit: str) -> float:
 
     A comma is a decimal point, but in "1,000", which may be a thousand.
     """
-    known = SECONDS if unit and unit in SECONDS else {}
-    powers = {each: power - known[unit] for each, power in known.items() if each}
     try:
         if not isinstance(text, str):
             return math.nan if isinstance(text, bool) else float(text)  # type: ignore[arg-type]
@@ -161,6 +172,6 @@ def parsed(text: object, unit: str) -> float:
         if match is None or _THOUSANDS.fullmatch(match[1]):
             return math.nan
         number = Decimal(match[1].replace(",", "."))
-        return float(number.scaleb({**powers, "": 0, unit.lower(): 0}[match[2].lower()]))
+        return float(number.scaleb(powers_of(unit)[match[2].lower()]))
     except (TypeError, ValueError, KeyError, ArithmeticError):
         return math.nan

@@ -1,8 +1,6 @@
 """Exercises whose answers are numbers or words: `data/exercises.toml` holds them, and what marks them all is here."""
 
-import ast
 import math
-import operator
 import random
 import re
 import tomllib
@@ -17,6 +15,7 @@ from brrr.core import units
 from brrr.core.errors import ArgumentError
 from brrr_course.lessons.answers import parsed
 from brrr_course.lessons.marks import Exercise, Wrong, ask, is_number
+from brrr_course.nouns.expression import ExpressionError, Scope, compute, middle
 from brrr_course.nouns.places import share
 
 Names = Mapping[str, Any]
@@ -177,44 +176,28 @@ def _grade(exercise: Table, **given: Any) -> str:
 # ---------------------------------------------------------------------------------------------------------------------
 # Formulas and texts of the file.
 
-_OPERATORS: Mapping[type, Callable[[Any, Any], Any]] = {
-    ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv, ast.Pow: pow,
-}  # fmt: skip
-_FUNCTIONS: Mapping[str, Callable[..., Any]] = {
-    "ceil": math.ceil, "floor": math.floor, "log2": math.log2, "max": max, "min": min, "sqrt": math.sqrt,
+_ROUNDED: Mapping[str, Callable[..., Any]] = {
+    "ceil": lambda _, number: math.ceil(middle(number)), "floor": lambda _, number: math.floor(middle(number)),
 }  # fmt: skip
 
 
 def value_of(formula: str | float, names: Names) -> Any:
-    """What a formula of numbers and names comes to.
+    """What a formula of numbers and names comes to: what decides a claim, where nothing is measured.
 
     >>> value_of("ceil(n / 8) * 8", {"n": 50257})
     50264
 
-    ArgumentError for anything but numbers, names that are known, + - * / **, and the functions of the file's head.
+    ArgumentError for anything but a number, made of numbers, of names that are known, and of functions.
     """
-
-    def of(node: ast.AST) -> Any:
-        match node:
-            case ast.Constant(value=int() | float() as number) if is_number(number):
-                return number
-            case ast.Name(id=name) if name in names:
-                return names[name]
-            case ast.BinOp(left=left, op=op, right=right) if type(op) in _OPERATORS:
-                return _OPERATORS[type(op)](of(left), of(right))
-            case ast.UnaryOp(op=ast.USub(), operand=operand):
-                return -of(operand)
-            case ast.Call(func=ast.Name(id=name), args=args, keywords=[]) if name in _FUNCTIONS:
-                return _FUNCTIONS[name](*map(of, args))
-        known = f"numbers, {', '.join([*names, *_FUNCTIONS])}, and + - * / **"
-        raise ArgumentError("exercises.toml", "formula", formula, known)
-
     if not isinstance(formula, str):
         return formula
     try:
-        return of(ast.parse(formula, mode="eval").body)
-    except SyntaxError as error:
-        raise ArgumentError("exercises.toml", "formula", formula, f"a formula ({error.msg})") from error
+        found = middle(compute(formula, Scope(names=dict(names), functions=_ROUNDED)))
+    except (ExpressionError, TypeError) as error:
+        raise ArgumentError("exercises.toml", "formula", formula, f"a formula ({error})") from error
+    if not is_number(found):
+        raise ArgumentError("exercises.toml", "formula", formula, "a formula of a number")
+    return found
 
 
 class _Texts(Formatter):

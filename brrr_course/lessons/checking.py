@@ -40,10 +40,8 @@ def check(exercise: str = "", /, **answers: Any) -> Mark:
     ArgumentError
         If there is no such exercise, or if it takes no answer of that name.
     """
-    number, _, own = str(exercise).partition("-")
-    here = exercises(number) if number.isalnum() else {}  # it becomes part of a pattern
-    older = {name.partition("-")[2]: each for name, each in here.items()}  # a lesson of b or c has grown out of another
-    found = here.get(exercise) or older.get(own)
+    number = str(exercise).partition("-")[0]
+    found = exercises(number).get(exercise) if number.isalnum() else None  # it becomes part of a pattern
     if found is None:
         near = get_close_matches(str(exercise), sorted(exercises()), cutoff=0)
         raise ArgumentError("check", "exercise", exercise, f"its name, such as {', '.join(near)}")

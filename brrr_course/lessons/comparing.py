@@ -1,12 +1,13 @@
 """`compare`: the student's guess beside what was measured."""
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 from brrr.core.errors import ArgumentError
 from brrr.core.measurement import Value
 from brrr_course.experiments import experiment as experiment_named
 from brrr_course.lessons import quantities, special_quantities
-from brrr_course.lessons.answers import Quantity, Ranking
+from brrr_course.lessons.answers import Quantity
 from brrr_course.lessons.comparison import Subject
 from brrr_course.lessons.guessing import Guess
 from brrr_course.lessons.waiting import UNANSWERED, Comparison, Waiting
@@ -74,7 +75,6 @@ def compare(
           growth between them, beside the predicted one; the guess is a factor.
         - "speed-up": how many times as fast as its base each line is.
         - "memory": how much memory a call takes at most, beside its time.
-        - an axis: its values ranked by time, the longest first; the guess is a ranking of them.
         - a quantity of one experiment: "classes" of "block" (time by class of operators), "gallery" of "cheats" (what
           each wins), "clock" of "clocks" (with the power), "payback" of "compiled" (the calls after which compiling has
           paid), "data" of "gemm" (random numbers against zeros), "regime" of "mystery",
@@ -106,9 +106,7 @@ def compare(
     described = experiment_named(experiment)
     quantity = _quantity(described, of, growing=any(isinstance(value, tuple) for value in axes.values()))
     form = guess.form if guess is not None else None
-    if quantity is quantities.longest:
-        fits, wanted = isinstance(form, Ranking), "a ranking: guess(..., ranking=[...])"
-    elif quantity is quantities.growth or of not in NO_FACTOR:
+    if quantity is quantities.growth or of not in NO_FACTOR:
         fits, wanted = isinstance(form, Quantity) and form.unit == "x", 'a guess of a factor: guess(..., unit="x")'
     else:
         fits, wanted = form is not None, "a guess: guess(...)"
@@ -119,10 +117,11 @@ def compare(
         asked, guessed = (guess.form, guess.value) if guess is not None else (None, None)
         named = lines.values() if isinstance(lines, Mapping) and of == "time" else lines
         point, chosen = {**(at or {}), **axes}, source_for(source, described.name, tuple(named))
-        found = quantity(Subject(asked, guessed, described.on(chosen.kind), chosen, lines, point, of, truth))
+        subject = Subject(asked, guessed, described.on(chosen.kind), chosen, lines, point, of, truth)
+        found = quantity(subject)
         if chosen.live:
             renew_all(described.name)
-        return found
+        return replace(found, measured=next(iter(subject.held), None))
 
     if guess is None or guess.answered:
         return compared()
@@ -133,7 +132,7 @@ def _quantity(experiment: Experiment, of: str, *, growing: bool) -> Compared:
     """The function that compares by a word; ArgumentError for one that means nothing here."""
     if of == "time" and growing:
         return quantities.growth
-    there = {**ANY, **SPECIAL.get(experiment.name, {}), **{axis.name: quantities.longest for axis in experiment.axes}}
+    there = {**ANY, **SPECIAL.get(experiment.name, {})}
     if of not in there:
         raise ArgumentError("compare", "of", of, f"one of {', '.join(there)}")
     return there[of]

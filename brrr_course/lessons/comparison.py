@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from brrr.core.errors import DeviceMemoryError, NotRecordedError, UnavailableError
@@ -14,6 +14,8 @@ from brrr_course.nouns.source import Evidence, Source
 from brrr_course.view.words import drifted
 
 Timed = tuple[Line, Estimate]
+UNGUESSED = "no guess given; "
+"""What stands before a measurement in the edition for reading."""
 
 
 @dataclass(frozen=True)
@@ -32,6 +34,8 @@ class Subject:
     at: Mapping[str, Any]
     of: str = "time"
     truth: str = ""
+    held: list[Answer] = field(default_factory=list)
+    """What the guess was held against, once it was."""
 
     @property
     def badge(self) -> str:
@@ -50,8 +54,9 @@ class Subject:
 
     def judged(self, measured: Answer, verb: str = "measured") -> str:
         """The guess beside what it should have been, of an order only what was measured; without one, that alone."""
+        self.held.append(measured)
         if self.guessed is None:
-            return f"no guess given; {verb}: {self.form.show(measured)}"
+            return f"{UNGUESSED}{verb}: {self.form.show(measured)}"
         value = self.guessed
         if isinstance(value, tuple) and isinstance(measured, tuple):
             value = tuple(item for item in value if item in measured)

@@ -190,6 +190,7 @@ def _show(asked: Guess) -> None:
 # The form that `guess` shows in a notebook: a text box, radio buttons, or a button for each item of an order.
 
 GIVE, CHANGE = "This is my guess", "Change my guess"
+ORDER = "Press them in your order; once more takes one back:"
 UNITS = {"s": "a number and its unit, such as 25 µs (or 25 us)", "x": "a factor, such as 3x", "": "a number"}
 
 
@@ -260,5 +261,4 @@ def _order(items: tuple[str, ...], answer: Any) -> tuple[Any, Callable[[], objec
     for each in buttons:
         each.on_click(press)
     press()
-    told = widgets.Label("Press them in your order; once more takes one back:")
-    return widgets.HBox([told, *buttons], layout={"flex_flow": "row wrap"}), lambda: order
+    return widgets.HBox([widgets.Label(ORDER), *buttons], layout={"flex_flow": "row wrap"}), lambda: order

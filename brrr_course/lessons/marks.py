@@ -10,7 +10,7 @@ from brrr.core.time_limit import Late, within
 from brrr_course.view.display import message_html
 
 Status = Literal["right", "wrong", "not answered"]
-_TITLES = {"right": "Right", "wrong": "Not yet", "not answered": "Not answered yet"}
+TITLES = {"right": "Right", "wrong": "Not yet", "not answered": "Not answered yet"}
 LIMIT_S = 10.0
 """How long each call of the student's own code may take."""
 
@@ -49,10 +49,10 @@ class Mark:
         return [self.text[:1].upper() + self.text[1:], *([f"Hint: {self.hint}"] if self.hint else [])]
 
     def __repr__(self) -> str:
-        return f"{_TITLES[self.status]}: " + "\n".join(self._lines())
+        return f"{TITLES[self.status]}: " + "\n".join(self._lines())
 
     def _repr_html_(self) -> str:
-        return message_html(self.status.replace("not answered", "open"), _TITLES[self.status], self._lines())
+        return message_html(self.status.replace("not answered", "open"), TITLES[self.status], self._lines())
 
 
 class Wrong(Exception):

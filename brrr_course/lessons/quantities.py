@@ -1,4 +1,4 @@
-"""What a guess is compared with, of any experiment: times, growth, speed-ups, memory, and an axis's values in order."""
+"""What a guess is compared with, of any experiment: times, growth, speed-ups, memory."""
 
 from collections.abc import Mapping
 from itertools import pairwise, product
@@ -168,27 +168,3 @@ def _memory_row(line: Line, measured: Measurement, first: int | None) -> tuple[s
     if peak is None:
         return (line.label, shown, "not measured", "–")
     return (line.label, shown, units.quantity(peak, "B"), units.ratio(peak / first) if first else "–")
-
-
-def longest(subject: Subject) -> Comparison:
-    """The values of an axis by how long each takes, the longest first, of the first line that the source has.
-
-    Nothing is measured here: a live source is asked for what the figure above has measured.
-    """
-    described, source, axis = subject.experiment, subject.source, subject.of
-    drawn = [described.line(name) for name in subject.lines]
-    line = next((line for line in drawn if line.variant in source.variants(described)), None)
-    found: dict[str, Estimate] = {}
-    for key, measured in source.known(described, line.variant).items() if line else ():
-        point = dict(zip((each.name for each in described.axes), key, strict=True))
-        value, time = str(point.pop(axis)), measured.get(line.field) if line else None
-        if time is not None and value in subject.form.items and point == subject.at:
-            found[value] = time
-    if line is None or len(found) < 2:
-        few = "fewer than two of them are measured. Measure the points above, then run this again."
-        return Comparison(f"{subject.badge}: {few}")
-    order = sorted(found, key=lambda value: -found[value].median)
-    rows = [(value, str(found[value])) for value in order]
-    right, tied = _ranked(order, {value: 1 / time.median for value, time in found.items()}, subject.guessed)
-    said = subject.judged(right, "measured, the longest first") + tied
-    return subject.table(f"{said[:1].upper()}{said[1:]}.", ("the longest first", "time"), rows, [line])

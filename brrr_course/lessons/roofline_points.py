@@ -22,7 +22,7 @@ from brrr_course.nouns.source import Source
 from brrr_course.sources import source_for
 from brrr_course.view.arguments import reachable
 from brrr_course.view.display import Shown
-from brrr_course.view.figure import Data, log_axis, short, told_once
+from brrr_course.view.figure import Data, log_axis, short, slider_of, told_once
 from brrr_course.view.predictions import figures_of
 
 FAR_BELOW = 1 / 3
@@ -160,13 +160,13 @@ class Roofline(Shown):
                    for flat, spots in zip(flats, self._spots.values(), strict=True)]  # fmt: skip
         every = [spot for _, spots in kernels for spot in spots]
         told = [_told(spot, flat, slope) for flat, spots in kernels for spot in spots]
-        which = [_slider("line", "kernel", "choice", [line.label for line in self._spots])] * (len(flats) > 1)
+        which = [slider_of("line", "kernel", "choice", [line.label for line in self._spots])] * (len(flats) > 1)
         high = 4 * max(flat.rate for flat in flats)  # what stands above a roof has room there
         longest = max(spot.time.median for spot in every)
         return {
             **self._yours(values), "v": 1, "kind": "roofline", "name": self.experiment.name,
             "title": f"{self.experiment.title}, under the roofline",
-            "sliders": [*which, _slider(self.axis.name, self.axis.title, "range", list(map(readable, values)))],
+            "sliders": [*which, slider_of(self.axis.name, self.axis.title, "range", map(readable, values))],
             "x": self._across(every, [flat.rate / slope.rate for flat in flats], kernels) | {"along": len(which)},
             "y": _around("arithmetic done", [each.rate for each in every] + [high], "FLOP/s"),
             "lines": [{"name": "kernel", "label": "the kernel", "short": "the kernel", "hue": "ink", "trail": True,
@@ -204,10 +204,6 @@ class Roofline(Shown):
                  "texts": [told] * len(flats)},
                 {"label": "arithmetic", "hue": "compute", "slant": False, "rate": [flat.rate for flat in flats],
                  "texts": [units.quantity(flat.rate, "FLOP/s") for flat in flats]}]  # fmt: skip
-
-
-def _slider(name: str, title: str, form: str, texts: list[str]) -> Data:
-    return {"name": name, "title": title.partition(" (")[0], "form": form, "texts": texts, "at": 0}
 
 
 def _around(title: str, values: Sequence[float], unit: str) -> Data:

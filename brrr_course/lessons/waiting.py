@@ -9,6 +9,7 @@ from typing import Any
 
 import ipywidgets as widgets
 
+from brrr_course.lessons.answers import Answer
 from brrr_course.lessons.guessing import Guess
 from brrr_course.view.display import (
     MEASURING,
@@ -53,6 +54,8 @@ class Comparison:
         Background colours, by row and column.
     beside : tuple of Comparison
         Other tables that stand beside it.
+    measured : float, str or tuple of str, optional
+        What a guess is held against.
     """
 
     text: str = ""
@@ -62,6 +65,7 @@ class Comparison:
     groups: tuple[tuple[str, int], ...] = ()
     shades: Mapping[tuple[int, int], str] = field(default_factory=dict)
     beside: tuple[Comparison, ...] = ()
+    measured: Answer | None = None
 
     def __repr__(self) -> str:
         table = table_text(self.header, self.rows, self.badge, self.groups) if self.rows else ""

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from itertools import groupby
 from typing import Any
 
+from brrr_course.lessons.answers import powers_of
 from brrr_course.lessons.calculations import calculated, cases, exercise_of, rules, tables
 from brrr_course.site.guesses import CLOSED, OPEN
 
@@ -42,7 +43,7 @@ def _field(name: str, alone: Mapping[str, Any]) -> dict[str, Any]:
     told = rules(name, table, cases(alone, {}))
     ends = {end for rule in told for end in (rule.low, math.nextafter(rule.high, math.inf)) if math.isfinite(end)}
     places = sorted({-1.0, 0.0, math.ulp(0.0), *ends})
-    more: dict[str, Any] = {"unit": table.get("unit", "")}
+    more: dict[str, Any] = {"powers": powers_of(table.get("unit", ""))}
     if table.get("kind") == "whole":  # further up the marks repeat
         every = math.lcm(*(rule.multiple_of for rule in told))
         last = math.ceil(max(ends)) + 2 * every - 1

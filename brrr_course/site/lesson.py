@@ -20,7 +20,7 @@ from brrr_course.lessons.marks import Mark
 from brrr_course.lessons.waiting import Waiting
 from brrr_course.site.addresses import notebook_links
 from brrr_course.site.exercises import is_tabulated, table_of
-from brrr_course.site.guesses import comparison, form, numbers
+from brrr_course.site.guesses import comparison, form, rules
 from brrr_course.site.pictures import WIDE, picture
 from brrr_course.site.text import markdown
 from brrr_course.site.vector import Pieces
@@ -67,7 +67,7 @@ class LessonPage:
     @property
     def data(self) -> dict[str, Any]:
         """All that the script reads."""
-        return {**self.shown, "lesson": self.name, "pieces": self.pieces.all, "defs": self.pieces.defs, **numbers()}
+        return {**self.shown, "lesson": self.name, "pieces": self.pieces.all, "defs": self.pieces.defs, **rules()}
 
     @property
     def knows_yours(self) -> bool:

@@ -11,7 +11,7 @@ from brrr.drawing.style import kept_figures
 from brrr_course.lessons.claims_table import judged
 from brrr_course.nouns.places import share
 from brrr_course.site.frame import ASKS, figures, packed, plain
-from brrr_course.site.guesses import numbers
+from brrr_course.site.guesses import rules
 from brrr_course.site.text import markdown
 from brrr_course.site.vector import Pieces
 from brrr_course.site.views import view
@@ -64,7 +64,7 @@ class Question:
         with kept_figures():
             shown = {**view(explorer.set(**self.at), pieces), "guess": -1}
         explorer.set(**before)
-        told = {"view": [shown], "lesson": self.slug, "pieces": pieces.all, "defs": pieces.defs, **numbers()}
+        told = {"view": [shown], "lesson": self.slug, "pieces": pieces.all, "defs": pieces.defs, **rules()}
         return {"guess": [], "comparison": [], "exercise": [], **told}
 
 

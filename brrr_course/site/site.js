@@ -101,18 +101,10 @@ function progress() {  // for the index: how much of the lesson is done
 }
 const waiting = new Map(), answered = new Map();  // by guess: what is to be done once it is given, and the answer
 const message = (kind, title, ...lines) => $("div", {className: `message ${kind}`, role: "status", ariaLive: "polite"}, $("b", {}, title), ...lines.map(line => $("div", {}, line)));
-function number(given, unit, powers) {  // with a decimal comma too, but in 1,000, which may be a thousand; a unit that is known; or NaN
+function number(given, powers) {  // with a decimal comma too, but in 1,000, which may be a thousand; what may stand behind it; or NaN
   const [, digits, exponent = "e0", typed] = /^([+-]?(?:\d+[.,]?\d*|[.,]\d+))(e[+-]?\d+)?\s*(\D*)$/i.exec(given.trim()) ?? [];
-  const power = {...powers, [unit.toLowerCase()]: 0}[typed?.toLowerCase()];
+  const power = powers[typed?.toLowerCase()];
   return /^[+-]?[1-9]\d{0,2},\d{3}$/.test(digits) ? NaN : Number(`${digits?.replace(",", ".")}e${Number(exponent.slice(1)) + power}`);
-}
-function parsed(asked, given) {  // a number above 0 with its unit, which only a time needs; null for what is none
-  const value = number(given, asked.unit, asked.unit === "s" ? D.seconds : {"": 0});
-  return value > 0 && value < Infinity ? value : null;
-}
-function read({unit}, given) {  // an exercise's number: of a time, in its unit
-  const powers = Object.entries(unit ? D.seconds : {}).map(([each, power]) => [each, power - D.seconds[unit]]);
-  return number(given, unit, {...Object.fromEntries(powers), "": 0});
 }
 const spoken = (asked, answer) => typeof answer === "number" ? si(answer, asked.unit) : [answer].flat().join(", ");
 
@@ -132,14 +124,14 @@ function inOrder(items, order) {  // a button for each, to be pressed one after 
     Object.assign(button, {textContent: at ? `${at}. ${items[n]}` : items[n], ariaPressed: at > 0});
   });
   show();
-  return $("div", {className: "order"}, $("span", {}, "Press them in your order; once more takes one back:"), ...buttons);
+  return $("div", {className: "order"}, $("span", {}, D.words.order), ...buttons);
 }
 function guess(place, asked, n) {
   const order = (asked.items && kept(asked.question)) ?? [];
   const status = $("div"), fields = asked.options?.map(value => $("label", {}, $("input", {type: "radio", value, ...ASKED}), value))
     ?? [asked.items ? inOrder(asked.items, order) : typed({size: 40, placeholder: asked.hint, ariaLabel: asked.question})];
-  const fieldset = $("fieldset", {}, $("legend", {}, asked.question), ...fields, $("button", {}, "This is my guess"));
-  const change = $("button", {type: "button", onclick: () => { fieldset.disabled = false; change.remove(); fieldset.querySelector("input, button").focus(); }}, "Change my guess");
+  const fieldset = $("fieldset", {}, $("legend", {}, asked.question), ...fields, $("button", {}, D.words.give));
+  const change = $("button", {type: "button", onclick: () => { fieldset.disabled = false; change.remove(); fieldset.querySelector("input, button").focus(); }}, D.words.change);
   const done = answer => {
     const first = kept(`first: ${asked.question}`) ?? answer, said = spoken(asked, answer);
     keep(`first: ${asked.question}`, first);
@@ -153,10 +145,10 @@ function guess(place, asked, n) {
     event.preventDefault();
     if (fieldset.disabled) return;
     const [given = ""] = answers(event.target), lacking = asked.items?.filter(item => !order.includes(item)) ?? [];
-    const answer = asked.items ? [...order] : asked.options ? given : parsed(asked, given);
+    const answer = asked.items ? [...order] : asked.options ? given : number(given, asked.powers);
     if (lacking.length) return status.replaceChildren(message("wrong", "Not answered yet.", `Expected each item once; ${lacking.join(", ")} is missing.`));
     if (!asked.items && !given.trim()) return status.replaceChildren(message("wrong", "Not answered yet.", asked.options ? "Choose one first." : `Expected ${asked.hint}.`));
-    if (answer === null) return status.replaceChildren(message("wrong", `You wrote ${given}.`, `Expected ${asked.hint}, greater than 0.`));
+    if (asked.powers && !(answer > 0 && answer < Infinity)) return status.replaceChildren(message("wrong", `You wrote ${given}.`, `Expected ${asked.hint}, greater than 0.`));
     keep(asked.question, answer);
     done(answer);
     change.focus();  // the field, which had it, is disabled now
@@ -168,14 +160,13 @@ const after = (n, call) => n < 0 ? call() : waiting.set(n, [...(waiting.get(n) ?
 function comparison(place, data) {
   place.append(message("open", "Not answered yet: give your guess first."));
   after(data.guess, answer => {
-    place.innerHTML = filled(D.pieces[data.open ?? data.by[[answer].flat().join(", ")]], (what, unit, measured) =>
-      what === "said" ? si(answer, unit) : distance(answer, +measured, unit));
+    place.innerHTML = filled(D.pieces[data.open ?? data.by[[answer].flat().join(", ")]], (what, ...told) =>
+      what === "said" ? si(answer, told[0]) : distance(answer, ...told));
   });
 }
-function distance(answer, measured, unit) {
-  if (measured <= 0) return "nothing to compare with";
-  const factor = Math.max(answer / measured, measured / answer), [small, large] = unit === "s" ? ["short", "long"] : ["small", "large"];
-  return factor <= D.close ? "a good guess" : `${si(factor, "x")} too ${answer < measured ? small : large}`;
+function distance(answer, measured, near, below, above) {
+  const factor = Math.max(answer / measured, measured / answer);
+  return factor <= D.close ? near : `${si(factor, "x")} ${answer < measured ? below : above}`;
 }
 
 // -- exercises, by the table of their marks
@@ -197,14 +188,14 @@ function exercise(place, data) {
   const fields = data.fields.map(({name, words}) => $("label", {}, $("code", {}, name), "=", words ? choice(Object.keys(words)) : typed({})));
   place.append($("form", {oninput: () => status.replaceChildren(), onsubmit: event => {
     event.preventDefault();
-    const texts = answers(event.target), given = texts.map((text, n) => data.fields[n].words ? text : read(data.fields[n], text));
+    const texts = answers(event.target), given = texts.map((text, n) => data.fields[n].words ? text : number(text, data.fields[n].powers));
     const unread = texts.find((_, n) => Number.isNaN(given[n]));
     if (unread !== undefined) return status.replaceChildren(message("wrong", `You wrote ${unread}.`, "Expected a number, such as 0.000002 or 2e-6."));
     const [kind, text, hint] = marked(data, given).map(each => each.replace(/`/g, ""));
     const lines = [text[0].toUpperCase() + text.slice(1), ...(hint ? [`Hint: ${hint}`] : [])];
     if (kind === "right") keep("right", [...right.add(data.name)]);
     progress();
-    status.replaceChildren(message(kind, kind === "right" ? "Right" : "Not yet", ...lines));
+    status.replaceChildren(message(kind, D.words[kind], ...lines));
   }}, $("fieldset", {}, ...fields, $("button", {}, "Check"))), status);
 }
 
@@ -245,5 +236,5 @@ for (const [kind, build] of Object.entries({view, comparison, exercise, guess}))
 linked();
 addEventListener("hashchange", linked);
 addEventListener("beforeprint", () => document.querySelectorAll("details").forEach(each => { each.open = true; }));
-window.brrr = {D, si, general, repr, marked, parsed, read, distance};  // for tests
+window.brrr = {D, si, general, repr, marked, number};  // for tests
 document.documentElement.dataset.ready = String(Math.round(performance.now()));

@@ -12,8 +12,8 @@ own.onMeasured(ridge);
 ridge(own.remembered());
 
 const measured = n => {
-  const {open, by} = D.comparison.find(each => each.guess === n), [, unit, value] = /\ue000far\|(.*?)\|(.*?)\ue001/.exec(D.pieces[open]) ?? [];
-  return by ? Object.keys(by).find(option => D.pieces[by[option]].includes("and so it is")) : Math.abs(value - 1) < .005 ? "the same" : si(+value, unit);
+  const {measured} = D.comparison.find(each => each.guess === n);
+  return typeof measured === "string" ? measured : Math.abs(measured - 1) < .005 ? "the same" : si(measured, D.guess[n].unit);
 };
 const judged = (n, said) => {  // a choice, in the figure that waited for it
   const place = [...document.querySelectorAll(".view")].find(each => D.view[each.dataset.at].guess === n), right = measured(n);

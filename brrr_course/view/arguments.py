@@ -79,19 +79,13 @@ def _wanted(show: Show) -> Mapping[str, str | Mapping[str, str]]:
         if show not in _WORDS:
             raise ArgumentError("explore", "show", show, _EXPECTED)
         return _WORDS[show]
-    kinds = [
-        name for name in show if name in _KINDS and not (name == "y" and show[name] == "bytes" and "stack" in show)
-    ]
-    known = len(kinds) <= 1 and set(show) <= {"x", *_KINDS}
-    times = [show[name] for name in ("y", "ladder") if name in show]
-    if not known or any(value not in _SHOWN for value in times):
-        raise ArgumentError("explore", "show", dict(show), _EXPECTED)
-    if "x" in show and ("ladder" in show or "stack" in show):
-        hint = "Bars stand at the sliders' point and have no x: leave it out."
+    kinds = {*_KINDS} & {*show} - ({"y"} if "stack" in show and show.get("y") == "bytes" else set())
+    times = all(show[name] in _SHOWN for name in ("y", "ladder") if name in show)
+    words = all(isinstance(show.get(name, ""), str) for name in ("ratio", "rate", "x"))
+    bars = "x" in show and ("ladder" in show or "stack" in show)
+    if len(kinds) > 1 or not set(show) <= {"x", *_KINDS} or not times or not words or bars:
+        hint = "Bars stand at the sliders' point and have no x: leave it out." * bars
         raise ArgumentError("explore", "show", dict(show), _EXPECTED, hint)
-    for name in ("ratio", "rate", "x"):
-        if not isinstance(show.get(name, ""), str):
-            raise ArgumentError("explore", "show", dict(show), _EXPECTED)
     return show
 
 

@@ -87,8 +87,17 @@ def _slider(scene: Scene, name: str) -> Data:
     axis, values = scene.experiment.axis(name), scene.values[name]
     few = len(values) == 2 or (axis.scale == "category" and len(values) <= BUTTONS)
     along = name == scene.view.x and _over_x(scene)
-    return {"name": name, "title": axis.title.partition(" (")[0], "form": "choice" if few and not along else "range",
-            "texts": [readable(value) for value in values], "at": list(values).index(scene.point[name])}  # fmt: skip
+    form = "choice" if few and not along else "range"
+    return slider_of(name, axis.title, form, map(readable, values), list(values).index(scene.point[name]))
+
+
+def slider_of(name: str, title: str, form: str, texts: Iterable[str], at: int = 0) -> Data:
+    """A slider, as a "range" or as buttons to choose from ("choice"), and where it stands.
+
+    >>> slider_of("size", "size (numbers)", "range", ["1", "2"])["title"]
+    'size'
+    """
+    return {"name": name, "title": title.partition(" (")[0], "form": form, "texts": [*texts], "at": at}
 
 
 def _places(scene: Scene, names: Sequence[str]) -> Iterator[dict[str, Value]]:

@@ -58,13 +58,6 @@ class Times:
         """A value with its unit."""
         return units.quantity(value, self.unit)
 
-    def between(self, low: float, high: float) -> str:
-        """An interval with its unit, named once where both ends have the same."""
-        if self.unit == "s":
-            return units.seconds_range(low, high)
-        ends = self.short(low).split(" "), self.short(high).split(" ")
-        return f"{ends[0][0] if ends[0][1:] == ends[1][1:] else ' '.join(ends[0])} to {' '.join(ends[1])}"
-
     def beside(self, line: Line, estimate: Estimate) -> str:
         """What the text line says behind a line's value."""
         return ""

@@ -31,10 +31,6 @@ class Guessed(NamedTuple):
     inverse: bool
     drawn: bool
 
-    def height(self, value: float) -> float:
-        """Where a guess of this value stands in the figure."""
-        return value if self.base is None else self.base / value if self.inverse else self.base * value
-
 
 LINEAR_UP_TO = 20.0
 """Where the values at all places of the sliders differ by more than this factor, a short bar would not be seen."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from brrr.core.errors import ArgumentError, BrrrError
@@ -14,10 +14,9 @@ from brrr_course.nouns.experiment import Axis, Experiment
 from brrr_course.nouns.source import Source, quick
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+    from brrr.drawing.style import Picture
 
 NOT_YET = "Not traced yet: press “Trace this point”."
-USUAL_LANES = 3
 
 
 class TimelineSelection:
@@ -37,7 +36,6 @@ class TimelineSelection:
         self.variants = tuple(self._points)
         self.variant = self.variants[0] if self.variants else ""
         self.value: Value | None = None
-        self._pictures: dict[tuple[str, Value | None, int, int], bytes] = {}
         if self.variants:
             self.axis = self._varying()
             wish = self.at.get(self.axis.name) if self.axis else None
@@ -172,38 +170,16 @@ class TimelineSelection:
     def lanes(self) -> tuple[str, ...]:
         """The lanes of every timeline of the variant that is there, so that they stay in place along the slider."""
         points = self.source.traced(self.experiment, self.variant)
-        found = [self.source.timeline(self.experiment, self.variant, point) for point in points]
-        every = dict.fromkeys(lane for one in found for lane in one.lanes)
-        streams = [lane for lane in every if lane not in HOST_LANES]
-        device = sorted(streams, key=lambda lane: (device_of(lane), len(lane), lane))
-        return (*(lane for lane in HOST_LANES if lane in every), *device)
+        return lanes_of(self.source.timeline(self.experiment, self.variant, point) for point in points)
 
-    def png(self) -> bytes:
-        """The picture of the point shown, kept for when a slider comes back; empty where there is nothing to show."""
-        from brrr.drawing.style import to_png
+    def picture(self, found: Timeline) -> Picture:
+        """The timeline at the point shown, on one time scale with those of the other variants at this value."""
+        from brrr.drawing import style
+        from brrr.drawing.timeline_figure import draw
 
-        if not self.variants:
-            return b""
-        if self.timeline is None:
-            return to_png(self.figure())
-        key = (self.variant, self.value, len(self.lanes), len(self._beside()))
-        if key not in self._pictures:
-            self._pictures[key] = to_png(self.figure())
-        return self._pictures[key]
-
-    def figure(self) -> Figure:
-        """The timeline at the point shown; what to do, where it was not traced."""
-        from brrr.drawing.timeline_figure import blank, draw
-
-        found, lanes = self.timeline, self.lanes
-        if found is None:
-            return blank(len(lanes) or USUAL_LANES, self.place, self.message or NOT_YET)
-        return draw(found, self.calls, lanes=lanes, title=self.place, beside=self._beside())
-
-    def _beside(self) -> list[Timeline]:
-        """What there is of the other variants at this value: all are drawn on one time scale."""
-        found = [self.at_place(variant, self._nearest(self.value, variant)) for variant in self.variants]
-        return [each for each in found if each]
+        others = [self.at_place(variant, self._nearest(self.value, variant)) for variant in self.variants]
+        beside = [each for each in others if each]
+        return style.picture(draw(found, self.calls, lanes=self.lanes, title=self.place, beside=beside), self.alt)
 
     @property
     def alt(self) -> str:
@@ -214,6 +190,13 @@ class TimelineSelection:
         from brrr.drawing.timeline_figure import alt
 
         return f"{self.place}. {alt(found)}"
+
+
+def lanes_of(found: Iterable[Timeline]) -> tuple[str, ...]:
+    """The lanes of all timelines: the host's, then each device's."""
+    every = dict.fromkeys(lane for each in found for lane in each.lanes)
+    device = sorted(every.keys() - {*HOST_LANES}, key=lambda lane: (device_of(lane), len(lane), lane))
+    return (*(lane for lane in HOST_LANES if lane in every), *device)
 
 
 def showable(experiment: Experiment, source: Source, wanted: Sequence[str]) -> tuple[str, ...]:

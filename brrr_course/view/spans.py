@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from brrr.core import units
 from brrr.gpu import is_cpu
 from brrr.tracing.spans import HOST_LANES, Kind
 from brrr.tracing.timeline import Timeline, device_of, lane_title, verdict
-from brrr_course.view.figure import Data, short, told_once
-from brrr_course.view.selection import NOT_YET, TimelineSelection
+from brrr_course.view.figure import Data, short, slider_of, told_once
+from brrr_course.view.selection import NOT_YET, TimelineSelection, lanes_of
 
 if TYPE_CHECKING:
     from brrr.core.measurement import Value
@@ -33,7 +33,7 @@ def timelines_of(selection: TimelineSelection) -> Data:
     there = [each for each in found if each is not None]
     shown = min((calls_shown(each, selection.calls) for each in there), default=1)
     ends = [0 if each is None else window_ns(each, shown) for each in found]
-    lanes = _lanes(there)
+    lanes = lanes_of(there)
     nothing = selection.message or (NOT_YET if selection.source.live else "Not traced here.")
     said = [(nothing, "") if each is None else (verdict(each), each.text) for each in found]
     return {
@@ -61,22 +61,13 @@ def _sliders(selection: TimelineSelection, values: Sequence[Value | None]) -> li
     from brrr.drawing.style import readable
 
     labels, axis = [selection.experiment.variant(name).label for name in selection.variants], selection.axis
-    sliders = [{"name": "variant", "title": "variant", "form": "choice", "texts": labels or [""],
-                "at": selection.variants.index(selection.variant) if labels else 0}]  # fmt: skip
+    at = selection.variants.index(selection.variant) if labels else 0
+    sliders = [slider_of("variant", "variant", "choice", labels or [""], at)]
     if axis is not None:
         texts = [readable(value) for value in values if value is not None]
-        sliders.append({"name": axis.name, "title": axis.title.partition(" (")[0], "texts": texts,
-                        "form": "choice" if len(texts) == 2 else "range",
-                        "at": values.index(selection.value)})  # fmt: skip
+        form = "choice" if len(texts) == 2 else "range"
+        sliders.append(slider_of(axis.name, axis.title, form, texts, values.index(selection.value)))
     return sliders
-
-
-def _lanes(there: Iterable[Timeline]) -> list[str]:
-    """The lanes of all timelines: the host's, then each device's."""
-    every = dict.fromkeys(lane for each in there for lane in each.lanes)
-    device = [lane for lane in every if lane not in HOST_LANES]
-    device.sort(key=lambda lane: (device_of(lane), len(lane), lane))
-    return [*(lane for lane in HOST_LANES if lane in every), *device]
 
 
 def _row(

@@ -31,8 +31,12 @@ NAMES = 22
 """Letters of a line's name at its end; longer ones are broken."""
 CLOSE = 30
 """Values whose points are so near each other, in CSS pixels, are told together."""
+TILES, PANELS = 220, ((124, 76), (34, 56))
+"""In CSS pixels the height of a product's result below its times, and where its tiles and its waves stand in it."""
 FULL = "#c62828"
 """What is out of memory is red, as in the style sheet."""
+IDLE = "#f9e6d8"
+"""What has nothing to do is overhead, faintly, as in the style sheet."""
 EDGE = 0.09
 """So far from the ends of x, as a share of it, the middle of a value has room."""
 
@@ -57,7 +61,7 @@ def still(drawn: Data) -> Figure:
     """A figure's data, drawn where its sliders stand to begin with."""
     made = (_stack if "parts" in drawn else _bars if "bars" in drawn else _lines)(drawn)
     made.text(0.985, 8 / (made.get_figheight() * style.DPI), drawn["badge"], ha="right", fontsize=8, color=style.FAINT)
-    if message := drawn["message"] or _nothing(drawn):
+    if message := drawn.get("message") or _nothing(drawn):
         box = {"boxstyle": "round,pad=0.6", "facecolor": "#fff8e6", "edgecolor": "#d4a72c"}
         made.axes[0].annotate(fill(message, 78), (0.5, 0.5), xycoords="axes fraction", ha="center", va="center",
                               fontsize=9.5, bbox=box, zorder=9)  # fmt: skip
@@ -118,7 +122,9 @@ def _lines(drawn: Data) -> Figure:
     rows = sum(name.count("\n") + 1 for name in names.values())
     ticks = max((len(text) for _, text in drawn["y"]["ticks"]), default=4)
     across = max((len(part) for name in names.values() for part in name.split("\n")), default=0)
-    on = _axes(max(style.HEIGHT, 90 + ROW * rows), 30 + 0.85 * LETTER * ticks, 30 + LETTER * across)
+    below = TILES * ("tiles" in drawn)
+    height, left, right = max(style.HEIGHT, 90 + ROW * rows), 30 + 0.85 * LETTER * ticks, 30 + LETTER * across
+    on = _axes(height + below, left, right, 66.0 + below)
     _scale(on.xaxis, drawn["x"])
     _scale(on.yaxis, drawn["y"])
     on.set_xlabel(drawn["x"]["title"])
@@ -129,6 +135,8 @@ def _lines(drawn: Data) -> Figure:
     here = [(line, row) for line in shown if not line.get("kind") for row in line["cuts"][cut] if row[0] == at]
     told = _brackets(on, drawn, here)
     _values(on, sorted(here, key=lambda each: each[1][2]), drawn["y"]["unit"], told)
+    if below:
+        _tiles(on, **drawn["tiles"], place=place_of(drawn["sliders"]))
     return on.figure  # type: ignore[return-value]
 
 
@@ -232,6 +240,29 @@ def _side(on: Axes, x: float) -> str:
 _PAPER = {"facecolor": style.PAPER, "edgecolor": "none", "pad": 0.8, "alpha": 0.7}  # lines show through, paler
 
 
+def _tiles(on: Axes, slots: int, at: Sequence[Sequence[int] | None], place: int) -> None:
+    """Below a product's times its result in tiles, whose edge stands below the point, and its blocks in waves."""
+    n, across, down, wide, tall, blocks = at[place] or (0, 0, 0, 0, 0, 0)
+    waves, over, box = -(-blocks // slots), max(wide * across - n, 0), on.get_position()
+    pixel = style.SHARP * box.height / on.bbox.height
+    result, busy = (on.figure.add_axes((box.x0, low * pixel, box.width, size * pixel))
+                    for low, size in PANELS)  # fmt: skip
+    result.barh([0, 0], [n, over], 2, left=[0, n], color=[_hues()["sky"], _hues()["overhead"]])
+    result.vlines([across * i for i in range(wide + 1)], -1, 1, color=style.PAPER, linewidth=0.8)
+    result.hlines([2 * i / tall - 1 for i in range(tall)], 0, n + over, color=style.PAPER, linewidth=0.6)
+    result.set(xlim=on.get_xlim(), ylim=(-1, 1))
+    busy.barh(range(waves), 1, 0.8, color=IDLE)
+    busy.barh(range(waves), [min(1, blocks / slots - wave) for wave in range(waves)], 0.8, color=_hues()["sky"])
+    busy.set(xlim=(0, 1), ylim=(max(waves, 1) - 0.5, -0.5))
+    said = ("no tiles: a kernel for one column", "")
+    if waves:
+        said = (f"the result: {wide * tall} tiles of {down} × {across}{f', {over} columns too wide' * (over > 0)}",
+                f"{blocks} blocks in {waves} wave{'s' * (waves > 1)} of {slots} multiprocessors")  # fmt: skip
+    for each, text in zip((result, busy), said, strict=True):
+        each.set_title(text, loc="left", fontsize=9.5, pad=4)
+        each.set_axis_off()
+
+
 # ---------------------------------------------------------------------------------------------------------------------
 # Bars, and a stack of parts.
 
@@ -304,17 +335,8 @@ def _stack(drawn: Data) -> Figure:
     on.set_xlabel(drawn["x"]["title"])
     for y, part in enumerate(drawn["parts"], start=1):
         start, size, *_ = part["at"][place]
-        for row in (0, y):
-            on.barh(
-                row,
-                size,
-                0.62,
-                left=start,
-                color=FULL if full else _hues()[part["hue"]],
-                edgecolor=style.PAPER,
-                linewidth=0.6,
-                zorder=3,
-            )
+        colour = FULL if full else _hues()[part["hue"]]
+        on.barh([0, y], size, 0.62, left=start, color=colour, edgecolor=style.PAPER, linewidth=0.6, zorder=3)
         share = f", {units.percent(size / whole, 2)}" if whole else ""
         _behind(on, y, start + size, f"{style.tick_label(size, unit)}{share}", _ink(part["hue"]))
     return on.figure  # type: ignore[return-value]

@@ -152,7 +152,7 @@ class TimelineView(Shown):
     def _picture(self) -> plots.Picture:
         if self.timeline is None:
             raise ArgumentError("TimelineView.picture", "point", self.selection.text, "a point that was traced")
-        return plots.Picture(self.selection.png(), self.selection.alt, plots.WIDTH)
+        return self.selection.picture(self.timeline)
 
     def _outputs(self) -> Iterable[tuple[Mapping[str, Any], Mapping[str, Any]]]:
         """The pictures of all variants: who reads the edition cannot choose one."""

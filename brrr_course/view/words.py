@@ -1,4 +1,4 @@
-"""A scene in words and numbers: the text line, the alternative text, the table of predictions and the data table."""
+"""A scene in words and numbers: the text line, the alternative text, and the table of predictions."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from brrr_course.view.arguments import Versus
 from brrr_course.view.display import folded_html, table_html, table_text
 from brrr_course.view.predictions import LinePrediction
 from brrr_course.view.quantities import ABOVE, label, ratio
-from brrr_course.view.scene import Row, Scene
+from brrr_course.view.scene import Scene
 from brrr_course.view.stack import is_full, stacked
 
 _CHARTS = {
@@ -169,14 +169,9 @@ def _where(scene: Scene) -> str:
 def reading(scene: Scene, line: Line, estimate: Estimate) -> Reading:
     """What the text line says of a line."""
     beside = scene.quantity.beside(line, estimate)
-    if is_above(scene, line.name, estimate.median):
+    if scene.guides.exceeded(line.name, estimate.median, scene.point):
         beside += f" ({ABOVE})"
     return Reading(line.label, scene.quantity.short(estimate.median), beside)
-
-
-def is_above(scene: Scene, line: str, value: float, **at: int | float | str) -> bool:
-    """Whether a line's rate passes a datasheet's limit at the point."""
-    return scene.guides.exceeded(line, value, {**scene.point, **at}) is not None
 
 
 def share(part: float) -> str:
@@ -386,79 +381,3 @@ def as_bundle(scene: Scene) -> dict[str, str]:
         "text/html": folded_html("Predictions", table_html(HEADER, rows, f"At {place(scene)}. {origin(scene)}")),
         "text/plain": table_text(HEADER, rows, f"At {place(scene)}. {origin(scene)}"),
     }
-
-
-# ---------------------------------------------------------------------------------------------------------------------
-# The data table below a figure: its numbers with their intervals, and the theoretical ones.
-
-_MARK = "above the limit"  # in a cell; the caption says what it means
-
-
-def table_of(scene: Scene) -> str:
-    """What the figure shows as an HTML table."""
-    header, rows = {"lines": _line_table, "ladder": _ladder_table, "stack": _stack_table}[scene.view.form](scene)
-    caption = f"{scene.y_label}: median (95 % interval). {scene.source_said}"
-    if scene.view.form != "lines":
-        caption = f"{place(scene)}. {caption}"
-    if any(_MARK in cell for row in rows for cell in row):
-        caption = f"{ABOVE.capitalize()}. {caption}"
-    return table_html(header, rows, caption)
-
-
-Table = tuple[Sequence[str], list[Sequence[str]]]
-
-
-def _line_table(scene: Scene) -> Table:
-    """A row for each value along x; the theoretical lines and the predictions behind the measured ones."""
-    data = {name: {row[0]: row for row in rows} for name, rows in scene.data.items()}
-    guides = {name: dict(rows) for name, rows in scene.guide_data.items()}
-    predicted = {f"PREDICTED {scene.experiment.line(n).label}": dict(rows) for n, rows in scene.predicted_data.items()}
-    guides |= {name: heights for name, heights in predicted.items() if heights}
-    from brrr.drawing.style import readable
-
-    rows: list[Sequence[str]] = []
-    for x in scene.values[scene.view.x]:
-        cells = [cell(scene, name, data[name].get(x)) for name in scene.on]
-        heights = [height(scene, guides[name].get(x)) for name in guides]
-        if any(cells):
-            rows.append([readable(x), *cells, *heights])
-    header = [scene.x_axis.name, *(scene.experiment.line(name).label for name in scene.on), *guides]
-    return header, rows
-
-
-def cell(scene: Scene, name: str, row: Row | None) -> str:
-    """A line's median and interval in the data table; empty where it has no point."""
-    if row is None:
-        return ""
-    x, middle, low, high = row
-    beside = f", {_MARK}" if is_above(scene, name, middle, **{scene.view.x: x}) else ""
-    interval = f" ({scene.quantity.between(low, high)})" if low < high else ""  # one sample has none
-    return f"{scene.quantity.short(middle)}{interval}{beside}"
-
-
-def height(scene: Scene, value: float | None) -> str:
-    """A theoretical or predicted value as it reads, empty where there is none."""
-    return "" if value is None else scene.quantity.short(value)
-
-
-def _ladder_table(scene: Scene) -> Table:
-    """A row for each bar, and its ratio to the smallest; then the theoretical values."""
-    here = scene.here()
-    smallest = min((e.median for e in here.values()), default=1.0)
-    x: Value = scene.point[scene.view.x]
-    rows: list[Sequence[str]] = []
-    for name, e in here.items():
-        shown = cell(scene, name, (x, e.median, e.low, e.high))
-        rows.append([scene.experiment.line(name).label, shown, ratio(e.median / smallest)])
-    rows += [[name, value, ""] for name, value, _ in readings(scene)[len(here) :]]
-    return ["line", scene.y_label, "over the smallest"], rows
-
-
-def _stack_table(scene: Scene) -> Table:
-    """A row for each part, with the interval of the difference and its share of the whole."""
-    short, between = scene.quantity.short, scene.quantity.between
-    rows: list[Sequence[str]] = []
-    for part in stacked(scene):
-        said = f"{short(part.value)} ({between(part.low, part.high)})"
-        rows.append([part.label, said, share(part.share), scene.experiment.line(part.line).label])
-    return ["part", scene.y_label, "share", "up to the line"], rows

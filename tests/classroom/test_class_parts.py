@@ -15,7 +15,14 @@ from brrr_course.classroom import connections, teacher
 from brrr_course.classroom.engine import _shares
 from brrr_course.classroom.gateway import _Refused
 from brrr_course.classroom.histogram import rows
+from brrr_course.classroom.query import version
+from brrr_course.experiments import NAMES
 from brrr_course.lessons.answers import Choice, Quantity, Ranking
+
+
+def test_each_experiment_has_a_version_of_its_own() -> None:
+    assert len({version(name) for name in NAMES}) == len(NAMES)
+
 
 # -- the histogram ----------------------------------------------------------------------------------------------------
 

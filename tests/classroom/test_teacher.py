@@ -14,7 +14,6 @@ from played_class import Classroom, Client, Played, asks, served
 from brrr.core.errors import UnavailableError
 from brrr.core.private import python
 from brrr_course.classroom import announcements, teacher
-from brrr_course.classroom.histogram import read
 from brrr_course.classroom.store import ClassStore
 from brrr_course.classroom.tokens import issue
 from brrr_course.lessons.answers import Choice, Quantity, Ranking
@@ -72,18 +71,11 @@ async def test_guesses_are_counted_and_no_student_s_text_is_shown(room: Classroo
 
 
 async def test_laptops_stand_side_by_side_without_names(room: Classroom, prof: Client) -> None:
-    sent = [
-        "[3e11, 8e12, 7e-5, 2e-6]",
-        "[1e11, 3e12, 9e-5, 4e-6]",
-        "[1, 2, 3]",
-        "[1, 2, 3, -4]",
-        "[1, 2, 3, null]",
-        "x",
-    ]
-    for number, value in enumerate(sent):
+    good = ["[3e11, 8e12, 7e-5, 2e-6]", "[1e11, 3e12, 9e-5, 4e-6]"]
+    for number, value in enumerate([*good, "[1, 2, 3]", "[1, 2, 3, -4]", "[1, 2, 3, null]", "x"]):
         async with room.client(f"student {number}") as student:
             answer = await student.post("/answers", json={"kind": "yours", "name": "GPU", "value": value})
-            assert answer.status_code == (200 if number < 2 else 400)
+            assert answer.status_code == (200 if value in good else 400)
             assert (await student.get("/laptops")).status_code == 403
     found = await prof.get("/laptops")
     assert found.json() == {"laptops": [[1e11, 3e12, 9e-5, 4e-6], [3e11, 8e12, 7e-5, 2e-6]]}
@@ -116,7 +108,7 @@ def test_the_page_asks_for_nothing_elsewhere_and_makes_no_html_of_what_it_is_tol
 @pytest.mark.parametrize("form", [Quantity("s"), Quantity("x"), Choice(("a", "b")), Ranking(("a", "b, c", "c"))])
 def test_what_a_notebook_sends_is_read_again(form: Any) -> None:
     answer = {Quantity: 3.1e-3, Choice: "b", Ranking: ("c", "b, c", "a")}[type(form)]
-    assert read(form, form.show(answer)) == answer
+    assert form.parse(form.show(answer)) == answer
 
 
 async def test_a_lesson_that_cannot_be_run_says_why_and_is_tried_again(

@@ -124,11 +124,8 @@ class Opened:
 
     def figure(self, name: str, nth: int = 0) -> Any:
         """The figure of an experiment's explorer, the nth on the page."""
-        at = [
-            n
-            for n, each in enumerate(self.made.views)
-            if isinstance(each, Explorer) and each.scene.experiment.name == name
-        ]
+        explorers = {n: each for n, each in enumerate(self.made.views) if isinstance(each, Explorer)}
+        at = [n for n, each in explorers.items() if each.scene.experiment.name == name]
         return self.page.locator(".view").nth(at[nth])
 
     def close(self) -> None:

@@ -1,5 +1,6 @@
 """What the script does by itself: numbers as Python writes and reads them, guesses kept, links, keys, speed."""
 
+import math
 import random
 import re
 
@@ -8,9 +9,10 @@ from sweeping import usual
 
 from brrr.core import units
 from brrr.core.errors import ArgumentError
-from brrr_course.lessons.answers import Quantity, parsed
+from brrr_course.lessons.answers import Quantity, parsed, powers_of
 from brrr_course.lessons.guessing import Guess
 from brrr_course.site.exercises import typed
+from brrr_course.site.guesses import form
 from brrr_course.view import words
 from brrr_course.view.explorer import Explorer
 
@@ -43,11 +45,12 @@ READ = {
 
 def test_guesses_and_answers_are_read_as_python_reads_them(opened):
     page = opened("00").page
+    read = "([given, powers]) => given.map(each => brrr.number(each, powers))"
     for unit, given in READ.items():
-        found = page.evaluate("([unit, given]) => given.map(each => brrr.parsed({unit}, each))", [unit, given])
-        assert found == [_parsed(unit, each) for each in given]
+        found = page.evaluate(read, [given, form(Guess("", Quantity(unit)))["powers"]])
+        assert [each if 0 < each < math.inf else None for each in found] == [_parsed(unit, each) for each in given]
     given = ["4.6", "4,6 µs", "4.6us", "0.0046 ms", "4,600", "4.6 x", "-2", "1e3", "abc"]
-    found = page.evaluate("given => given.map(each => brrr.read({unit: 'us'}, each))", given)
+    found = page.evaluate(read, [given, powers_of("us")])
     assert found == pytest.approx([parsed(each, "us") for each in given], nan_ok=True)
 
 

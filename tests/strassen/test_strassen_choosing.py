@@ -15,7 +15,7 @@ from brrr.strassen.planner import GAIN, _planned
 from brrr.strassen.problem import Problem
 from brrr.strassen.request import Limits, Request
 from brrr_course.experiments.strassen_errors import random_inputs, relative_error
-from brrr_course.lessons.scaling_by_powers import summed_product
+from brrr_course.lessons.drawings.strassen_errors import summed_product
 from tests.refusals import refused, values
 
 # --- ways -------------------------------------------------------------------------------------------------------------

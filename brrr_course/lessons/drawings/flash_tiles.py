@@ -157,13 +157,8 @@ def draw(settings: Mapping[str, Value]) -> Picture:
     _matrix(on, count, step)
     if step is not None:
         _chip(on, step)
-    _write(
-        on,
-        20,
-        316,
-        f"Through memory so far: {moved(count)} of {moved(99)} numbers; in three steps {IN_THREE_STEPS}.",
-        10,
-    )
+    told = f"Through memory so far: {moved(count)} of {moved(99)} numbers; in three steps {IN_THREE_STEPS}."
+    _write(on, 20, 316, told, 10)
     _write(on, 20, 342, "orange: on the chip; scores are never stored", 8.5, "#a84300")
     _write(on, 310, 342, "blue: read from memory in this step", 8.5, _READ)
     return style.picture(made, text(count))

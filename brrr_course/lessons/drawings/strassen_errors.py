@@ -1,8 +1,10 @@
-"""The drawing of errors level by level, for several kinds of inputs, with and without diagonal scaling.
+"""The drawing of errors level by level, for several kinds of inputs, with and without scaling by powers of two.
 
 Computed here and now on the CPU in float32; the numbers are drawn from a fixed seed, so that a slider's way back shows
 the same again.
 """
+
+from __future__ import annotations
 
 import math
 from collections.abc import Mapping
@@ -12,10 +14,12 @@ from itertools import pairwise
 from matplotlib.ticker import NullLocator
 
 from brrr.core import units
+from brrr.core.heavy import torch
 from brrr.core.measurement import Value
 from brrr.drawing import style
 from brrr.drawing.style import Picture
 from brrr.strassen.algebra.forms import FORMS
+from brrr.strassen.algebra.reference import post_add, pre_add
 from brrr_course.lessons.drawings import Dial, LessonDrawing
 
 KINDS = ("normal", "uniform", "integer", "badly scaled rows", "badly scaled inside")
@@ -24,6 +28,8 @@ SCALINGS = ("none", "outer", "inner", "outer-inner")
 LEVELS = (0, 1, 2, 3)
 INNER, SIZE, SEED = 256, 64, 7
 LIMITS = (3e-8, 3.0)
+BELOW_ALL = -100
+"""Stands for the exponent of zero."""
 BADGE = f"LIVE on this CPU, float32, {SIZE} × {INNER} by {INNER} × {SIZE}"
 
 
@@ -40,12 +46,36 @@ def errors(inputs: str, scaling: str, form: str) -> tuple[float, ...]:
     (4, True)
     """
     from brrr_course.experiments.strassen_errors import random_inputs, row_error
-    from brrr_course.lessons.scaling_by_powers import scaled_product
 
     a, b = random_inputs(inputs, INNER, SIZE, SEED)
     wanted = a.double() @ b.double()
-    way = None if scaling == "none" else scaling
-    return tuple(row_error(scaled_product(a, b, FORMS[form], level, way), wanted) for level in LEVELS)
+    return tuple(row_error(scaled_product(a, b, form, level, scaling), wanted) for level in LEVELS)
+
+
+def scaled_product(a: torch.Tensor, b: torch.Tensor, form: str, level: int, scaling: str) -> torch.Tensor:
+    """a @ b by a form, its inputs scaled before and the result scaled back: it helps blocks that differ much in size.
+
+    Rows of a and columns of b by their largest number ("outer"), and the inner index by what makes both sides alike.
+    """
+    rows, inner, columns = (torch.zeros(size, dtype=torch.int32) for size in (a.shape[0], a.shape[1], b.shape[1]))
+    left, right = (torch.where(x == 0, BELOW_ALL, torch.frexp(x).exponent) for x in (a, b))
+    for step in scaling.split("-"):
+        if step == "outer":
+            rows, columns = left.amax(1), right.amax(0)
+        elif step == "inner":
+            apart = (right - columns).amax(1) - (left - rows[:, None]).amax(0)
+            inner = torch.div(apart, 2, rounding_mode="floor")
+    a, b = torch.ldexp(a, inner - rows[:, None]), torch.ldexp(b, -inner[:, None] - columns)
+    return torch.ldexp(summed_product(a, b, form, level), rows[:, None] + columns)
+
+
+def summed_product(a: torch.Tensor, b: torch.Tensor, form: str, level: int) -> torch.Tensor:
+    """a @ b by a form, every product's sums from left to right, as one thread of a GPU makes them."""
+    left, right = pre_add(a, "left", form, level), pre_add(b, "right", form, level)
+    total = left.new_zeros(left.shape[0], left.shape[1], right.shape[2])
+    for j in range(left.shape[2]):
+        total += left[:, :, j, None] * right[:, j, None, :]
+    return post_add(total, form, level, (a.shape[0], b.shape[1]))
 
 
 def text(settings: Mapping[str, Value]) -> str:

@@ -180,11 +180,3 @@ def test_a_misspelt_call_is_one_line(name: str, answers: dict[str, Any], expecte
         check(name, **answers)
     (shown,) = raised.value._render_traceback_()  # what a notebook shows in place of the frames
     assert shown.startswith(f"ArgumentError: {expected}") and "\n" not in shown
-
-
-def test_an_older_copy_finds_an_exercise_that_has_another_name_now() -> None:
-    bytes_of = {"eager": 7 * 4 * 4096 * 1024 + 4096, "fused": 3 * 4 * 4096 * 1024 + 4096}
-    assert check("05-bytes", **bytes_of).right and check("05b-bytes", **bytes_of).right
-    assert check("07-slow-line", line="head", words=50264).right
-    with pytest.raises(ArgumentError, match="05b-bytes"):
-        check("05-byte", **bytes_of)

@@ -310,7 +310,6 @@ LARGE = {"dtype": "float32", "elements": 2**26}
         ("repeat", ["cuda mul"], {"repeat": (1, 32), **LARGE}, ["cuda mul"]),
         ("unary", {"relu": "gelu"}, {"of": "speed-up", **LARGE}, ["relu", "gelu"]),
         ("remat", ["eager"], {"of": "memory", "activation": "hardswish", "depth": 8, "elements": 2**16}, ["eager"]),
-        ("first_call", ["first"], {"of": "part"}, ["first"]),
     ],
 )
 def test_a_comparison_tells_the_line_of_its_own_that_drifted_most(
@@ -321,8 +320,7 @@ def test_a_comparison_tells_the_line_of_its_own_that_drifted_most(
     of_its_own = {(line.variant, line.field): 0.1 * rank for rank, line in enumerate(drawn, start=1)}
     others = {(line.variant, line.field): 0.9 for line in found.lines} | {(drawn[0].variant, "nothing"): 0.9}
     monkeypatch.setattr(source, "drifts", lambda experiment: others | of_its_own)
-    parts = found.axis("part").values if name == "first_call" else ()
-    g = guess("q", ranking=parts, answer=parts) if parts else guess("q", unit="x", answer="2x")
+    g = guess("q", unit="x", answer="2x")
     text = compare(g, name, lines, source=source, **asked).text
     assert text.endswith(f". Measured again later, times differ by up to {10 * len(told)} % ({drawn[-1].label}).")
     monkeypatch.setattr(source, "drifts", lambda experiment: {})
@@ -338,7 +336,7 @@ FORMS = {"seconds": {"unit": "s"}, "factor": {"unit": "x"}, "choice": {"options"
     ("of", "name", "at", "fits"),
     [
         ("time", "repeat", {"repeat": (1, 32), **LARGE}, {"factor"}), ("speed-up", "unary", {}, {"factor"}),
-        ("part", "first_call", {}, {"ranking"}), ("classes", "block", {}, {"factor"}), ("step", "rnn", {}, {"factor"}),
+        ("classes", "block", {}, {"factor"}), ("step", "rnn", {}, {"factor"}),
         ("error", "strassen", {"level": 2}, {"factor"}),
         ("time", "matmul", {}, set(FORMS)), ("regime", "mystery", {}, set(FORMS)),
         ("swap", "memory_swap", {}, set(FORMS)), ("payback", "compiled", {}, set(FORMS)),
@@ -352,7 +350,7 @@ def test_each_quantity_takes_a_guess_of_its_form_and_waits_for_it(
         if kind in fits:
             assert "Not answered yet" in compare(g, name, of=of, **at).text
         else:
-            with pytest.raises(ArgumentError, match=r"a guess of a factor|a ranking"):
+            with pytest.raises(ArgumentError, match="a guess of a factor"):
                 compare(g, name, of=of, **at)
     if of not in UNJUDGED:
         with pytest.raises(ArgumentError, match="guess"):
@@ -362,7 +360,7 @@ def test_each_quantity_takes_a_guess_of_its_form_and_waits_for_it(
 def test_a_quantity_that_an_experiment_does_not_have() -> None:
     assert "error" in SPECIAL["strassen"]
     for of in ("classes", "apples"):
-        with pytest.raises(ArgumentError, match=f"of is '{of}'.*time, growth, speed-up, memory, size"):
+        with pytest.raises(ArgumentError, match=f"of is '{of}'.*time, growth, speed-up, memory"):
             compare(guess("q", unit="x"), "matmul", ["cpu"], of=of, size=2048)
 
 
@@ -382,13 +380,6 @@ def test_unanswered_is_not_wrong(exercise: str) -> None:
     mark = check(exercise, **dict.fromkeys(names, ...))
     assert mark.status == "not answered"
     assert all(f"`{name}=`" in mark.text for name in names)
-
-
-def test_an_unknown_exercise_or_name_is_an_error() -> None:
-    with pytest.raises(ArgumentError, match="01-timer"):
-        check("01-time", answer=1)
-    with pytest.raises(ArgumentError, match=r"timer=\.\.\."):
-        check("01-timer", clock=1)
 
 
 def misspells(call: Any, synchronize: Any, event: Any) -> float:

@@ -16,8 +16,7 @@ from brrr_course.experiments import experiment
 from brrr_course.experiments.gemm import DTYPES, MOST
 from brrr_course.lessons.comparing import compare
 from brrr_course.lessons.drawings import drawing, gemm_tiles
-from brrr_course.lessons.drawings.gemm_tiles import STOPS, Tiling, classes
-from brrr_course.lessons.gemm_estimates import foretold
+from brrr_course.lessons.drawings.gemm_tiles import STOPS, Tiling, foretold
 from brrr_course.nouns.source import Evidence
 
 SMS = hardware("h200").sm_count
@@ -46,12 +45,6 @@ SWEEP = {
     for n in SWEPT
 }
 SOURCE: Any = Kept({"nn": SWEEP})
-
-
-@pytest.fixture(autouse=True)
-def no_peer(monkeypatch: pytest.MonkeyPatch) -> None:
-    """NVIDIA's own estimates are there only where its package is installed."""
-    monkeypatch.setattr(gemm_tiles, "heuristics_s", lambda product: None)
 
 
 def shown(**at: Value) -> Any:
@@ -99,27 +92,19 @@ def test_the_text_at_several_stops(n: int, dtype: str, told: str) -> None:
     assert "each sum" not in text or dtype == "float32"
 
 
-def test_what_is_plotted_is_measured_and_predicted(figures: list[Any]) -> None:
+def test_the_still_shows_the_times_the_tiles_and_the_waves(figures: list[Any]) -> None:
     shown(columns=513, dtype="float32").picture()
     stairs, result, waves = figures[-1].axes
-    points, dashes, _, _, here = stairs.get_lines()
-    swept = [n for n in SWEPT if n <= MOST]
-    assert list(points.get_xdata()) == swept, "the sweep alone, not the few beyond it"
-    assert list(points.get_ydata()) == pytest.approx([1e6 * seconds(n) for n in swept])
+    measured, dots, *_ = stairs.get_lines()
+    assert list(measured.get_xdata()) == list(dots.get_xdata()) == list(STOPS)
+    assert list(measured.get_ydata()) == pytest.approx([seconds(n) for n in STOPS], rel=1e-4)
     _, predicted = foretold(Evidence(experiment("gemm"), SOURCE), "float32")
-    drawn = [n for n in swept if n % 32 < 2 or n < 17 or n in STOPS]
-    assert list(dashes.get_xdata()) == drawn
-    assert list(dashes.get_ydata()) == pytest.approx([1e6 * predicted[n] for n in drawn])
-    assert (list(here.get_xdata()), list(here.get_ydata())) == ([513], [pytest.approx(1e6 * seconds(513))])
-    labels = [text.get_text() for text in stairs.get_legend().get_texts()]
-    assert labels == ["any N", "PREDICTED"]
-    assert result.get_title(loc="left") == "The result in 48 tiles, 255 columns too wide"
+    assert list(dots.get_ydata()) == pytest.approx([predicted[n] for n in STOPS], rel=1e-4)
+    assert result.get_title(loc="left") == "the result: 48 tiles of 128 × 256, 255 columns too wide"
     used, over = result.patches
     assert (used.get_width(), over.get_x(), over.get_width()) == (513, 513, 255)
-    assert waves.get_title(loc="left") == f"192 blocks in waves of {SMS}"
-    idle, full, rest = waves.patches
-    assert (idle.get_width(), full.get_width(), rest.get_height()) == (2, 1, 192 - SMS)
-    assert [text.get_text() for text in waves.texts] == ["idle"]
+    assert waves.get_title(loc="left") == f"192 blocks in 2 waves of {SMS} multiprocessors"
+    assert [bar.get_width() for bar in waves.patches] == pytest.approx([1, 1, 1, 192 / SMS - 1])
 
 
 def test_the_figure_has_the_tiles_and_the_times_at_each_stop() -> None:
@@ -139,34 +124,11 @@ def test_the_figure_has_the_tiles_and_the_times_at_each_stop() -> None:
     assert made.text.startswith("At columns N 1, type bfloat16")
 
 
-def test_nvidias_own_estimates_are_drawn_where_there_are_any(
-    figures: list[Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    asked: list[Any] = []
-    monkeypatch.setattr(gemm_tiles, "heuristics_s", lambda p: asked.append(p) or (2e-5 if p.n > 1 else None))
-    shown(columns=513, dtype="float32").picture()
-    stairs = figures[-1].axes[0]
-    [dots] = [line for line in stairs.get_lines() if line.get_label() == "nvMatmulHeuristics"]
-    assert list(dots.get_xdata()) == list(STOPS[1:])
-    assert list(dots.get_ydata()) == pytest.approx([20.0] * (len(STOPS) - 1))
-    assert [text.get_text() for text in stairs.get_legend().get_texts()][-1] == "nvMatmulHeuristics"
-    assert {(p.m, p.k, p.transposed) for p in asked} == {(2048, 2048, (False, False))}
-    assert {p.dtype for p in asked} == {"float32", "bfloat16"}
-
-
-def test_short_types_are_drawn_by_their_alignment(figures: list[Any]) -> None:
-    shown(columns=512, dtype="bfloat16").picture()
-    stairs = figures[-1].axes[0]
-    dots = {line.get_label(): list(line.get_xdata()) for line in stairs.get_lines() if line.get_marker() == "."}
-    assert {name: {math.gcd(int(n), 8) for n in found} for name, found in dots.items()} == {
-        "odd N": {1}, "even N": {2, 4}, "multiples of 8": {8}}  # fmt: skip
-    assert sorted(n for found in dots.values() for n in found) == [n for n in SWEPT if n <= MOST]
-    assert sorted(power for powers in classes("bfloat16").values() for power in powers) == [1, 2, 4, 8]
-
-
 def test_a_kernel_without_tiles_has_the_staircase_alone(figures: list[Any]) -> None:
     shown(columns=1, dtype="float32").picture()
-    assert len(figures[-1].axes) == 1
+    _, result, waves = figures[-1].axes
+    assert result.get_title(loc="left") == "no tiles: a kernel for one column"
+    assert not waves.get_title(loc="left") and sum(bar.get_width() for bar in (*result.patches, *waves.patches)) == 0
 
 
 def test_the_stops_lie_on_both_sides_of_tiles() -> None:

@@ -15,10 +15,11 @@ from brrr.drawing.style import Picture
 from brrr.strassen.implementations import Implementation
 from brrr_course.experiments import experiment
 from brrr_course.experiments.strassen import chosen, sizes
+from brrr_course.experiments.strassen_errors import random_inputs
 from brrr_course.lessons import strassen_levels
 from brrr_course.lessons.comparing import compare
 from brrr_course.lessons.drawings import Dial, Drawing, drawing, drawings
-from brrr_course.lessons.drawings.strassen_errors import errors
+from brrr_course.lessons.drawings.strassen_errors import SCALINGS, errors, scaled_product, summed_product
 from brrr_course.lessons.drawings.strassen_flow import STEPS, A, B, Walk, expanded, result
 from brrr_course.lessons.drawings.strassen_frontier import frontier
 from brrr_course.lessons.guessing import guess
@@ -216,6 +217,16 @@ def test_errors_level_by_level_and_what_scaling_brings() -> None:
     assert lost[2] > 100 * helped[2]
     assert errors("integer", "none", "strassen") == (0, 0, 0, 0)
     assert "every result is exact" in drawing("strassen-errors", source="cpu", inputs="integer").text
+
+
+@pytest.mark.parametrize("scaling", SCALINGS)
+def test_scaling_rounds_nothing_and_helps_blocks_that_differ(scaling: str) -> None:
+    a, b = random_inputs("normal", 24, 12)
+    a[1], a[:, 2], b[:, 0] = 0, 0, 0
+    assert torch.equal(scaled_product(a, b, "strassen", 0, scaling), summed_product(a, b, "strassen", 0))
+    for inputs, step in (("badly scaled inside", "inner"), ("badly scaled rows", "outer")):
+        plain, scaled = errors(inputs, "none", "winograd"), errors(inputs, scaling, "winograd")
+        assert (20 * scaled[2] < plain[2]) == (step in scaling)
 
 
 def test_a_fused_network_trains_as_its_model_does() -> None:

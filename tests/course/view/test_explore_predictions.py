@@ -26,7 +26,7 @@ from brrr_course.view import explorer
 from brrr_course.view.explorer import explore
 from brrr_course.view.predictions import Predictions, time_of
 from brrr_course.view.quantities import ratio
-from brrr_course.view.words import as_bundle, table_of
+from brrr_course.view.words import as_bundle
 
 HOOKED = tuple(name for name in NAMES if experiment_named(name).predicts not in (None, unpredicted))
 N = 2**20
@@ -172,7 +172,6 @@ def test_a_row_says_predicted_bound_measured_and_their_ratio(asked: Any) -> None
     text = as_bundle(shown.scene)["text/plain"]
     assert ratio(first.residual) in text
     assert "PREDICTED · NVIDIA H200 SXM · peaks: datasheet and assumed." in text
-    assert f"PREDICTED {views.RUNGS['prepared']}" in table_of(asked(lines=["prepared"]).scene)
 
 
 def test_what_is_drawn_is_in_the_unit_of_the_view(asked: Any) -> None:

@@ -175,7 +175,6 @@ def test_seconds_of_each_second_are_shown_in_percent_from_nothing_to_all() -> No
     e = shown(source, show={"y": "share"}, lines=["graph", "module"])
     assert ": 98 %" in e.text and ": 1.2 %" in e.text and "over" not in e.text
     assert e.scene.quantity.unit == "%" and e.picture().png.startswith(b"\x89PNG")
-    assert e.scene.quantity.between(97.0, 99.0) == "97 to 99 %"
 
 
 def test_each_line_may_have_its_own_base() -> None:
