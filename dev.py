@@ -35,6 +35,7 @@ import tempfile
 import threading
 import time
 import urllib.request
+from concurrent.futures import ThreadPoolExecutor
 
 ROOT = os.path.dirname(os.path.abspath(__file__))
 COURSE = os.path.join(ROOT, "brrr_course")  # the second distribution, which needs the first
@@ -438,8 +439,8 @@ def find_nvcc():
 
 def pip(*arguments):
     """Run pip in `.venv`, pinned; True if it succeeded."""
-    quiet = [] if sys.stdout.isatty() else ["--quiet"]
-    command = [venv_python(), "-m", "pip", arguments[0], *quiet, "--constraint", os.path.join(ROOT, "constraints.txt")]
+    pinned = ["--quiet", "--constraint", os.path.join(ROOT, "constraints.txt")]
+    command = [venv_python(), "-m", "pip", arguments[0], *pinned]
     return subprocess.call(command + list(arguments[1:]), cwd=ROOT, env=clean_environment()) == 0
 
 
@@ -451,6 +452,7 @@ def fetch(wanted, where, into=None):
     """
     with tempfile.TemporaryDirectory() as folder:
         report, locked = os.path.join(folder, "report.json"), os.path.join(folder, "locked.txt")
+        say("Asking which packages fit: {}.", ", ".join(name.replace(ROOT, ".") for name in wanted if name[:2] != "--"))
         fresh = ["--ignore-installed"] if into else []
         if not pip("install", "--dry-run", "--report", report, *fresh, *wanted, *where):
             return False
@@ -464,7 +466,79 @@ def fetch(wanted, where, into=None):
         with open(locked, "w", encoding="utf-8") as file:
             file.write("\n".join(lines))
         verb = ["wheel", "--wheel-dir", into] if into else ["install"]
-        return not lines or pip(*verb, "--no-deps", "--require-hashes", "--requirement", locked, *where)
+        with shown_progress(found, folder):
+            return not lines or pip(*verb, "--no-deps", "--require-hashes", "--requirement", locked, *where)
+
+
+# Bytes that a byte of a wheel takes when it is installed, and that are installed a second until it is seen.
+UNPACKED, INSTALLED_PER_S = 4.2, 15e6
+
+
+@contextlib.contextmanager
+def shown_progress(found, folder):
+    """Within it a bar tells what pip has downloaded and installed of these packages, and how long the rest takes."""
+    with ThreadPoolExecutor(16) as pool:
+        total = sum(pool.map(size_of, found))
+    if total < 5e6:
+        yield
+        return
+    before, began, there, done = os.environ.get("TMPDIR"), time.time(), held(site_packages()), threading.Event()
+
+    def show():
+        loaded, rates = 0, [(began, 0)]
+        while not done.wait(0.5 if sys.stdout.isatty() else 10.0):
+            now, installed = time.time(), held(site_packages()) - there
+            loaded = max(loaded, min(total, held(folder)), total * (installed > 1e6))
+            if loaded < total:
+                rates, rate = [(now, 0)], loaded / (now - began)
+                left_s = (total - loaded) / max(rate, 1e3) + UNPACKED * total / INSTALLED_PER_S
+            else:
+                rates.append((now, installed))
+                known = now - rates[0][0] > 5 and installed > 0
+                rate = installed / (now - rates[0][0]) if known else INSTALLED_PER_S
+                left_s = max(0.0, UNPACKED * total - installed) / rate
+            share = min(1.0, installed / UNPACKED / total)
+            part = ("downloaded", loaded) if loaded < total else ("installed", share * total)
+            bar = "#" * int(20 * (now - began) / (now - began + left_s))
+            line = "[{:<20}] {:.0f} of {:.0f} MB {}, about {:.0f} s left".format(
+                bar, part[1] / 1e6, total / 1e6, part[0], left_s
+            )
+            if sys.stdout.isatty():
+                sys.stdout.write("\r{:<78}\r".format(line))
+                sys.stdout.flush()
+            else:
+                say("{}", line)
+
+    os.environ["TMPDIR"] = folder
+    thread = threading.Thread(target=show, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        done.set()
+        thread.join()
+        os.environ.pop("TMPDIR") if before is None else os.environ.update(TMPDIR=before)
+
+
+def size_of(one):
+    """The bytes of the file that pip would take for a package of its report; none where nobody says."""
+    url = one["download_info"].get("url", "")
+    with contextlib.suppress(OSError, ValueError):
+        if url.startswith("file:"):
+            return os.path.getsize(urllib.request.url2pathname(url.partition("://")[2]))
+        with urllib.request.urlopen(urllib.request.Request(url, method="HEAD"), timeout=5) as answer:
+            return int(answer.headers.get("Content-Length", 0))
+    return 0
+
+
+def held(folder):
+    """The bytes of all files in a folder, which pip may be moving meanwhile."""
+    paths = [os.path.join(where, name) for where, _, names in os.walk(folder) for name in names]
+    size = 0
+    for path in paths:
+        with contextlib.suppress(OSError):
+            size += os.path.getsize(path)
+    return size
 
 
 def locked_line(name, version):

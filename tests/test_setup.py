@@ -5,6 +5,7 @@ That a machine is set up as a whole CI does, on Linux, macOS and Windows (.githu
 
 import ast
 import contextlib
+import io
 import json
 import os
 import re
@@ -12,6 +13,7 @@ import shutil
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable
 from importlib import metadata
 from pathlib import Path
@@ -224,6 +226,28 @@ def test_each_file_is_held_against_its_hash(
     assert ("brrr-big==1.0 is not in hashes.txt" in capsys.readouterr().out) is not known
     assert all(words[-2:] == ("--find-links", "here") for words in ran) and len(ran) == 1 + known
     assert not known or {"wheel", "--no-deps", "--require-hashes"} < {*ran[1]}
+
+
+def test_a_bar_tells_how_much_of_the_packages_is_there(
+    dev: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    monkeypatch.setattr(sys, "stdout", shown := Terminal())
+    for name in ("index", "folder", "packages"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "index" / "big.whl").write_bytes(bytes(8_000_000))
+    monkeypatch.setattr(dev, "site_packages", lambda: str(tmp_path / "packages"))
+    found = [{"download_info": {"url": (tmp_path / "index" / "big.whl").as_uri()}}]
+    for part, where, size in (("2 of 8 MB downloaded", "folder", 2), ("4 of 8 MB installed", "packages", 16.8)):
+        with dev.shown_progress(found, str(tmp_path / "folder")):
+            assert os.environ["TMPDIR"] == str(tmp_path / "folder")
+            (tmp_path / where / "big").write_bytes(bytes(int(size * 1e6)))
+            while part not in shown.getvalue():
+                time.sleep(0.05)
+    assert "[####" in shown.getvalue() and "s left" in shown.getvalue() and os.environ.get("TMPDIR") is None
 
 
 def test_a_caller_s_files_are_found_from_the_repository(
