@@ -87,7 +87,7 @@ compare(g, "gemm", ["nn"], at=at, columns=(1, 32))
 #
 # 128 columns and then one more: less than a hundredth of the work.
 #
-# Run, and drag the figure. Below left is the result, cut into rectangles; below right is where they run.
+# Run, and drag the figure. Below the times are the result, cut into rectangles, and where these run.
 
 # %% tags=["guess"]
 w = guess("In float32, 129 columns take ... times as long as 128", unit="x")
