@@ -86,9 +86,8 @@ class Column:
     def text(self, value: Any) -> str:
         """The cell of a value, which `value` gives again; ValueError where a semicolon in a text would part it."""
         if self.kind is tuple:
-            for each in value:
-                if ";" in each:
-                    raise ValueError(f"{self.name} holds {each!r}; expected no semicolon, which parts the texts")
+            if ";" in "".join(value):
+                raise ValueError(f"{self.name} holds {value!r}; expected no semicolon, which parts the texts")
             return ";".join(value)
         return "" if value is None else repr(self.kind(value)) if self.kind in (int, float) else str(value)
 

@@ -315,7 +315,10 @@ class Recording:
     def write(self, folder: Path) -> None:
         """Replace the CSV by what reads as these rows; RecordingError names the file and the row of what does not."""
         path = folder / f"{self.experiment.name}.csv"
-        text = to_text(self)
+        try:
+            text = to_text(self)
+        except ValueError as error:
+            raise RecordingError(f"{path}: {error}") from error
         self._of(path, text, self.experiment, self.machine)
         write_atomically(path, text)
 

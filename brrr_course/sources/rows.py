@@ -115,18 +115,11 @@ def to_cells(row: Row, experiment: Experiment) -> dict[str, str]:
     m, point = row.measurement, dict(zip([axis.name for axis in experiment.axes], row.point, strict=True))
     if point.get("cache", m.cache) != m.cache:
         raise ValueError(f"cache is {m.cache!r}; expected that of the point, {point['cache']!r}")
-    values = {each.name: getattr(m, each.name, None) for each in COLUMNS} | point
-    values |= {
-        "variant": row.variant,
-        "flop": row.cost.flop,
-        "bytes": row.cost.bytes,
-        "error": row.error,
-        "run": row.run,
-    }
+    told = {"flop": row.cost.flop, "bytes": row.cost.bytes, "error": row.error, "run": row.run}
+    values: dict[str, Any] = {**vars(m), **told, **point, "variant": row.variant}
     for name, four in TIMES.items():
         e = m.get(name)
-        told = (None,) * len(four) if e is None else (e.median, e.low, e.high, e.n)
-        values |= {column.name: value for column, value in zip(four, told, strict=True)}
+        values |= zip([each.name for each in four], (e.median, e.low, e.high, e.n) if e else [None] * 4, strict=True)
     return cells_of(columns(experiment), values)
 
 
@@ -147,9 +140,11 @@ def from_cells(cells: Mapping[str, str], experiment: Experiment, device: str) ->
     return row_of(values_of(columns(experiment), cells), experiment, device)
 
 
-def check_row(row: Row, experiment: Experiment) -> None:
-    """ValueError that says what is wrong, unless the row is one that a machine can have measured."""
-    from_cells(to_cells(row, experiment), experiment, row.measurement.device)
+def check_row(row: Row, experiment: Experiment) -> dict[str, str]:
+    """The row's cells; ValueError says what is wrong, unless the row is one that a machine can have measured."""
+    cells = to_cells(row, experiment)
+    from_cells(cells, experiment, row.measurement.device)
+    return cells
 
 
 def in_order(name: str, *parts: Any) -> bool:
