@@ -33,6 +33,8 @@ KINDS: Mapping[type, str] = {int: "a whole number", float: "a number", str: "pri
 EMPTY: Mapping[type, Any] = {tuple: (), str: ""}
 """What an empty cell is, where it is not None."""
 MOST = sys.float_info.max
+MOST_ROWS = 100_000
+"""Twenty times the longest: a file of line ends or commas is not kept."""
 NOTE = "#"
 """How a line begins that is no row."""
 RESTORE = "Restore the file, or record anew"
@@ -166,9 +168,9 @@ def _records(path: Path, text: str, columns: Sequence[Column]) -> list[tuple[int
         for cells in reader:
             if cells and cells[0].startswith(NOTE):
                 continue
-            if len(cells) != len(names):
+            if len(cells) != len(names) or len(found) > MOST_ROWS:
                 raise RecordingError(f"{path}: row {len(found)} (line {reader.line_num}): has {len(cells)} cells; "
-                                     f"expected {len(names)}, as there are columns")  # fmt: skip
+                                     f"expected {len(names)}, in {MOST_ROWS} rows at most")  # fmt: skip
             found.append((reader.line_num, cells))
     except csv.Error as error:
         raise RecordingError(f"{path}: line {reader.line_num} is no CSV ({error})") from error

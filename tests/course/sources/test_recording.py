@@ -195,6 +195,15 @@ def test_a_kernels_name_with_a_semicolon_is_not_written(writable_root: Path) -> 
     assert (writable_root / "h200" / "matmul.csv").read_bytes() == before
 
 
+def test_a_row_is_in_the_cache_state_of_its_point() -> None:
+    of_caches = dataclasses.replace(MATMUL, axes=(Axis("cache", ("hot", "cold"), scale="category"),))
+    timed = Timed(Measurement(host_s=Estimate(1e-6, 1e-6, 1e-6, 3), cache="cold"), Cost(1, 1), 0.0)
+    cold, wrong = (Row.of({"cache": cache}, "gpu", timed, "run-1", "Synthetic H200") for cache in ("cold", "hot"))
+    assert check_row(cold, of_caches)["cache"] == "cold"
+    with pytest.raises(ValueError, match="cache is 'cold'; expected that of the point, 'hot'"):
+        check_row(wrong, of_caches)
+
+
 def test_a_row_keeps_each_times_own_n_and_cuts_the_interval_at_zero() -> None:
     measured = Measurement(
         host_s=Estimate(1e-8, -4e-8, 6e-8, 7), latency_s=Estimate(1.0, 1.0, 1.0, 3), notes=("said",), device="somewhere"
@@ -360,7 +369,7 @@ SPOILT_FILES: list[tuple[Callable[[str], str], str]] = [
     (lambda text: text[: text.rindex(",", 0, text.rindex("#"))] + "\n", " cells; expected "),
     (lambda text: text[: text.rindex("#")], "the line with their checksum is not there"),
     (without_last_row, "rows are missing"),
-    (lambda text: text.replace("\n1024,", "\n1024,9,", 1), "has 31 cells; expected 29, as there are columns"),
+    (lambda text: text.replace("\n1024,", "\n1024,9,", 1), "has 31 cells; expected 29, in"),
     (lambda text: text.replace("latency_s,", "latency_us,", 1), "missing: latency_s; unknown, or twice: latency_us"),
     (lambda text: text.replace("host_s,host_s_low", "host_s_low,host_s", 1), "expected it in its interval"),
     (lambda text: text.replace("host_s,host_s_low", "host_s,host_s", 1), "host_s_low; unknown, or twice: host_s"),
@@ -369,6 +378,7 @@ SPOILT_FILES: list[tuple[Callable[[str], str], str]] = [
     (lambda text: "\ufeff" + text, "missing: size"),
     (lambda text: text + "\n", "row"),
     (lambda text: text + "\n" * (1 << 20), "has 0 cells; expected"),
+    (lambda text: text + ("," * text.partition("\n")[0].count(",") + "\n") * (1 << 17), "row 100001 (line 100003)"),
     (lambda text: text + "," * (1 << 20) + "\n", "has 1048577 cells"),
     (lambda text: re.sub(r"(?<=,)2\.0(?=,)", "3.0", text, count=1), "not those that `brrr record` wrote last"),
     (lambda text: text[:-5] + "\udcff\udcfe\n", "'utf-8' codec can't decode"),
