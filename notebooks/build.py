@@ -626,18 +626,18 @@ def laptops(table: Path | None = None) -> list[str]:
     head = ["GPU", "browser", "day", *(heading for heading, _ in HEADINGS.values()), "the clock's step"]
     rows = [
         [named(line | {"browser": "", "date": ""}), line["browser"], line["date"],
-         *(_figure(line, name, unit) for name, (_, unit) in HEADINGS.items()), quantity(float(line["tick_s"]), "s")]
+         *(_figure(line, name, unit) for name, (_, unit) in HEADINGS.items()), quantity(line["tick_s"], "s")]
         for line in read(table or TABLE)
     ]  # fmt: skip
     lines = [f"| {' | '.join(cells)} |" for cells in (head, ["---"] * len(head), *rows)]
     return lines if rows else ["Nobody has sent one yet."]
 
 
-def _figure(line: Mapping[str, str], name: str, unit: str) -> str:
+def _figure(line: Mapping[str, Any], name: str, unit: str) -> str:
     """A figure of that table with its interval, and the size that it is of."""
-    if not line[name]:
+    if line[name] is None:
         return "not measured"
-    ends = (float(line[f"{name}{end}"]) for end in ("", "_low", "_high"))
+    ends = (line[f"{name}{end}"] for end in ("", "_low", "_high"))
     said, low, high = (quantity(value, unit).replace(" x", "x") for value in ends)
     return f"{said} ({low} to {high})" + (f", at {line[f'{name}_at']}" if f"{name}_at" in line else "")
 

@@ -32,6 +32,7 @@ from typing import Any
 from brrr.core.errors import BrrrError
 from brrr.core.measurement import Measurement
 from brrr_course.experiments import NAMES, experiment
+from brrr_course.nouns import table
 from brrr_course.nouns.experiment import Experiment
 from brrr_course.nouns.ledger import past, read_ledger
 from brrr_course.nouns.source import Evidence, Key
@@ -176,8 +177,7 @@ def rested() -> Iterator[tuple[str, str, list[str]]]:
                 if status in ("holds", "fails", "undecided") and source.looked:
                     yield claim.entry.id, device, sorted(source.looked.values())
         else:
-            with path.open(encoding="utf-8", newline="") as file:
-                runs = sorted(row["run"] for row in csv.DictReader(line for line in file if not line.startswith("#")))
+            runs = sorted(row["run"] for row in table.read(path))
             for each in read_ledger(LEDGER).claim:
                 if each.experiment == name and not each.not_here:
                     yield each.id, device, runs

@@ -75,7 +75,7 @@ def _measured(request: Mapping[str, Any], run: str, device: str) -> dict[str, An
     """Each variant's row as a recording's cells, or its error; what the recorder would refuse is refused here."""
     from brrr_course.classroom.query import Query
     from brrr_course.sources.isolated import measure_step, still_answers
-    from brrr_course.sources.rows import Row, check_row, to_cells
+    from brrr_course.sources.rows import Row, check_row
 
     asked = Query(request["experiment"], request["point"], tuple(request["variants"]))
     step, started_s = asked.step(), time.monotonic()
@@ -85,8 +85,7 @@ def _measured(request: Mapping[str, Any], run: str, device: str) -> dict[str, An
             if isinstance(timed, BrrrError):
                 raise timed
             row = Row.of(step.point, variant, timed, run, device)
-            check_row(row, step.experiment)
-            answers[variant] = {"cells": to_cells(row, step.experiment)}
+            answers[variant] = {"cells": check_row(row, step.experiment)}
         except (BrrrError, ValueError) as error:
             name = type(error).__name__ if isinstance(error, BrrrError) else "RecordingError"
             answers[variant] = {"error": name, "reason": str(error)}

@@ -6,7 +6,6 @@ of a call's kernel times on both tells how much of its time the memory takes, an
 
 from __future__ import annotations
 
-import csv
 import functools
 import math
 import re
@@ -22,6 +21,7 @@ from brrr.counting.cost import Cost
 from brrr.gpu.datasheet import hardware
 from brrr_course.experiments.checked import must_fit
 from brrr_course.experiments.lazily import f, name_of, torch
+from brrr_course.nouns import table
 from brrr_course.nouns.experiment import Axis, Experiment, Variant, Workload
 from brrr_course.nouns.expression import Table
 from brrr_course.nouns.source import Evidence
@@ -235,8 +235,7 @@ FILE = "memory_swap.csv"
 @functools.cache
 def reference(path: Path) -> Mapping[str, Estimate]:
     """The kernels' time of each call of a recording, the newest of each."""
-    with path.open(encoding="utf-8", newline="") as file:
-        rows = sorted(csv.DictReader(line for line in file if not line.startswith("#")), key=lambda row: row["run"])
+    rows = sorted(table.read(path), key=lambda row: row["run"])
     return {row["call"]: Estimate(float(row["kernel_s"]), float(row["kernel_s_low"]), float(row["kernel_s_high"]),
                                   int(row["kernel_s_n"])) for row in rows}  # fmt: skip
 

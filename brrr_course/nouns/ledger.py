@@ -1,18 +1,17 @@
 """`data/claims.toml`: the only place of a claim's text, and which claims each lesson shows."""
 
-import csv
 import functools
 import math
 import re
 import tomllib
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
 from brrr.core.errors import RecordingError
 from brrr.core.files import typed
+from brrr_course.nouns import table
 from brrr_course.nouns.expression import ExpressionError, Scope, compute, estimate, read
 from brrr_course.nouns.places import share
 
@@ -211,7 +210,7 @@ def past(path: Path) -> Lines:
     ['fails', ...]
     """
     found: dict[tuple[str, str], list[list[str]]] = {}
-    with suppress(FileNotFoundError), path.open(encoding="utf-8", newline="") as file:
-        for claim, device, *told in csv.reader(line for line in file if not line.startswith(("claim,", "#"))):
-            found.setdefault((claim, device), []).append(told)
+    for line in table.read(path) if path.exists() else ():
+        claim, device, *told = line.values()
+        found.setdefault((claim, device), []).append(told)
     return found

@@ -1,10 +1,10 @@
 """Where the course's data and its lessons lie."""
 
-import csv
 from functools import cache
 from pathlib import Path
 
 from brrr.core import files
+from brrr_course.nouns import table
 
 COURSE = Path(__file__).resolve().parents[1]
 """The folder of the package `brrr_course`."""
@@ -28,5 +28,4 @@ def published(name: str) -> tuple[dict[str, str], ...]:
     >>> published("pseudo_linear")[0]
     {'table': 'gpu_a_eager', 'width': '128', 'speedup': '0.9691576570785311'}
     """
-    with (share("data") / "published" / f"{name}.csv").open(encoding="utf-8", newline="") as file:
-        return tuple(csv.DictReader(file))
+    return tuple(table.read(share("data") / "published" / f"{name}.csv"))

@@ -169,39 +169,28 @@ class Evidence:
 
     def get(self, line: str, **at: Value) -> Estimate:
         """The time that a line shows at a point; NotRecordedError where it was not measured."""
-        drawn = self.experiment.line(line)
         point = self.experiment.point(**at)
-        key = tuple(point.values())
-        found = self.source.known(self.experiment, drawn.variant).get(key)
-        estimate = self._time(drawn.variant, key, found, drawn.field) if found else None
-        if estimate is None:
+        found: Mapping[Key, Estimate] = self._of_line(line, point).values
+        if not found:
             where = ", ".join(f"{name} {value}" for name, value in point.items())
             raise NotRecordedError(f"{line} at {where} was not measured")
-        return estimate
+        return found[()]
 
-    def everywhere(self, line: str) -> dict[tuple[Value, ...], Estimate]:
+    def everywhere(self, line: str) -> Mapping[Key, Estimate]:
         """A line at every point that was measured: from the point's values, in the order of the axes, to the time."""
-        drawn = self.experiment.line(line)
-        known = self.known(drawn.variant).items()
-        found = {values: self._time(drawn.variant, values, measured, drawn.field) for values, measured in known}
-        return {values: estimate for values, estimate in found.items() if estimate is not None}
+        return self._of_line(line, {}).values
 
     def curve(self, line: str, axis: str, **at: Value) -> dict[Value, Estimate]:
         """A line along one axis, the other axes held at `at`: from the axis's value to the time."""
-        drawn = self.experiment.line(line)
-        names = [a.name for a in self.experiment.axes]
-        along = names.index(self.experiment.axis(axis).name)
-        curve: dict[Value, Estimate] = {}
-        known = self.source.known(self.experiment, drawn.variant)
-        for values in known:
-            rest = {name: value for name, value in zip(names, values, strict=True) if name != axis}
-            if rest == at and (estimate := self._time(drawn.variant, values, known[values], drawn.field)) is not None:
-                curve[values[along]] = estimate
-        if not curve:
+        along, found = self.experiment.axis(axis), self._of_line(line, at)
+        if not found.values or found.axes != (axis,):
             raise NotRecordedError(f"no point of {line} was measured")
-        if self.experiment.axis(axis).scale == "category":
-            return {value: curve[value] for value in self.experiment.axis(axis).values if value in curve}
-        return dict(sorted(curve.items(), key=lambda item: float(item[0])))
+        order = along.values.index if along.scale == "category" else float
+        return {value: found.values[value,] for value in sorted((value for (value,) in found.values), key=order)}
+
+    def _of_line(self, line: str, at: Mapping[str, Any]) -> Table:
+        drawn = self.experiment.line(line)
+        return self.table(drawn.variant, drawn.field, at, alone=True)
 
     def table(self, variant: str, column: str, at: Mapping[str, Any], alone: bool = False) -> Table:
         """A column of a variant, or of what stands in for it, by the axes that `at` gives no single value for.

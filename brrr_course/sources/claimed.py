@@ -48,26 +48,9 @@ class _Watching(Evidence):
         found = super()._time(variant, key, measured, name)
         return widened(found) if self.wide and found else found
 
-    def get(self, line: str, **at: Value) -> Estimate:
-        place = (self.experiment.line(line).variant, tuple(self.experiment.point(**at).values()))
-        if not self.looks.get(place):
-            self.looks.pop(place, None)  # it stands behind what was named before, also where it was one of a curve
-            self.looks[place] = True
-        return super().get(line, **at)
-
     def known(self, variant: str) -> Mapping[Key, Measurement]:
         self.whole[variant] = None
         return super().known(variant)
-
-    def curve(self, line: str, axis: str, **at: Value) -> dict[Value, Estimate]:
-        along = [each.values if each.name == axis else (at.get(each.name),) for each in self.experiment.axes]
-        looks: Any = dict.fromkeys(product([self.experiment.line(line).variant], product(*along)), False)
-        try:
-            return super().curve(line, axis, **at)
-        finally:
-            noted = {**looks, **self.looks}
-            self.looks.clear()
-            self.looks.update(noted)
 
     def _points(self, variant: str, at: Mapping[str, Any]) -> Mapping[Key, Measurement]:
         """The points of a table, FEW by name, of one open axis as a curve; of more open axes, all there is."""

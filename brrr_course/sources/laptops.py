@@ -7,8 +7,6 @@ A reader sends that folder, or as a file what *Copy what to send* copied, which 
 
 from __future__ import annotations
 
-import csv
-import io
 import re
 from collections.abc import Iterable, Mapping
 from datetime import date
@@ -16,24 +14,26 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from brrr.core.errors import ArgumentError, RecordingError
+from brrr.core.errors import RecordingError
 from brrr.core.files import read_object, typed, write_atomically
 from brrr.core.measurement import Estimate
 from brrr_course.nouns.places import share
+from brrr_course.nouns.table import MOST, Column, cells_of, values_of, written
+from brrr_course.nouns.table import read as read_table
 from brrr_course.sources.browser import FOUND, keep
-from brrr_course.sources.recording import cells_of, parted
-from brrr_course.sources.rows import within
+from brrr_course.sources.rows import LONGEST_S, SHORTEST_S, in_order
 
-Line = dict[str, str]
+Line = dict[str, Any]
 TABLE = share("data") / "laptops.csv"
 MISSING = ". What a browser measured has it (an older one: measure again); another recording needs --into FOLDER"
 NAMED = ("vendor", "architecture", "model", "browser", "date")
 """What tells a line from another; a browser says little of the model, so whoever joins may."""
-FIGURES = {
-    "copy_bytes_per_s": "bytes_per_s", "flop_per_s": "flop_per_s", "launch_alone_s": "estimated_s",
-    "launch_among_s": "estimated_s", "fusion_gain": "ratio", "matmul_flop_per_s": "flop_per_s",
+SECONDS = SHORTEST_S, LONGEST_S, "seconds"
+FIGURES: Mapping[str, tuple[float, float, str]] = {
+    "copy_bytes_per_s": (1e7, 1e15, "B/s"), "flop_per_s": (1e6, 1e18, "FLOP/s"), "launch_alone_s": SECONDS,
+    "launch_among_s": SECONDS, "fusion_gain": (1e-3, 1e3, ""), "matmul_flop_per_s": (1e6, 1e18, "FLOP/s"),
 }  # fmt: skip
-"""Each column, with a column for either end of its interval; and its limits, by their name in LIMITS."""
+"""Each column, with a column for either end of its interval; and what it can be on any machine."""
 LARGEST = {
     "copy_bytes_per_s": ("copy", "elements", ("webgpu",)), "flop_per_s": ("repeat", "repeat", ("webgpu-fma",)),
     "fusion_gain": ("fusion", "elements", ("webgpu-chain", "webgpu-chain-fused")),
@@ -41,7 +41,12 @@ LARGEST = {
 }  # fmt: skip
 """Of the largest size that was measured, in a column of its own: the experiment, its axis, its variants."""
 ENDS = ("", "_low", "_high")
-COLUMNS = (*NAMED, "tick_s", *(f"{name}{end}" for name in FIGURES for end in ENDS), *(f"{name}_at" for name in LARGEST))
+COLUMNS = (
+    *(Column(name, may_be_empty=True) for name in NAMED), Column("tick_s", float, SHORTEST_S, 1.0, "seconds"),
+    *(Column(f"{name}{end}", float, 0 if end else low, MOST if end else high, unit, may_be_empty=True)
+      for name, (low, high, unit) in FIGURES.items() for end in ENDS),
+    *(Column(f"{name}_at", int, 1, 1e9, may_be_empty=True) for name in LARGEST),
+)  # fmt: skip
 TEXT = re.compile(r"(?![=+@-])[^|<>\"`*\[\]\\]{0,200}")
 """It stands in a CSV that a spreadsheet may open, and in Markdown."""
 
@@ -54,7 +59,7 @@ def add(source: Path, model: str = "", table: Path = TABLE) -> str:
     """
     found = read_object(source / FOUND, MISSING) if source.is_dir() else read_object(source)
     try:
-        line = _checked(_line(found, model))
+        line = _checked(values_of(COLUMNS, cells_of(COLUMNS, _line(found, model))))
     except (AttributeError, KeyError, OverflowError, TypeError, ValueError) as wrong:
         said = f"{wrong} is missing" if isinstance(wrong, KeyError) else wrong
         raise RecordingError(f"{source}: {said}") from wrong
@@ -62,9 +67,7 @@ def add(source: Path, model: str = "", table: Path = TABLE) -> str:
     if name in map(named, lines):
         instead = "Remove that line to have these figures instead, or tell them apart by --model"
         raise RecordingError(f"{source}: {table} has {name} already. {instead}")
-    out = io.StringIO()
-    csv.writer(out, lineterminator="\n").writerows([COLUMNS, *(each.values() for each in [*lines, line])])
-    write_atomically(table, out.getvalue())
+    write_atomically(table, written(COLUMNS, [cells_of(COLUMNS, each) for each in (*lines, line)]))
     return f"{name}: added to {table}"
 
 
@@ -81,11 +84,11 @@ def _line(found: Mapping[str, Any], model: str) -> Line:
     with TemporaryDirectory() as folder:
         keep(found, Path(folder))  # which checks it
     device = {**found["device"], "model": model or found["device"].get("description", "")}
-    line = dict.fromkeys(COLUMNS, "") | {name: typed(str, device[name], name).strip() for name in NAMED}
-    line["tick_s"] = f"{typed(float, device['tick_s'], 'tick_s'):.4g}"
+    line = dict.fromkeys([each.name for each in COLUMNS]) | {n: typed(str, device[n], n).strip() for n in NAMED}
+    line["tick_s"] = typed(float, device["tick_s"], "tick_s")
     for name, figure, at in _figures(found):
         ends = zip(ENDS, (figure.median, figure.low, figure.high), strict=True)
-        line |= {f"{name}{end}": f"{value:.4g}" for end, value in ends} | ({f"{name}_at": str(at)} if at else {})
+        line |= {f"{name}{end}": float(f"{value:.4g}") for end, value in ends} | ({f"{name}_at": at} if at else {})
     return line
 
 
@@ -108,29 +111,18 @@ def _estimate(times: Mapping[str, object]) -> Estimate:
 
 
 def _checked(line: Line) -> Line:
-    """The line, if a device can have it; ArgumentError names the column."""
+    """The line, if a device can have it; ValueError names the column."""
     for name in NAMED:
-        if not (TEXT.fullmatch(line[name]) and line[name].isprintable()):
-            raise ArgumentError("join", name, line[name], "at most 200 letters, digits and signs of a product's name")
+        if not TEXT.fullmatch(line[name]):
+            expected = "at most 200 letters, digits and signs of a product's name"
+            raise ValueError(f"{name} is {line[name]!r}; expected {expected}")
     if not line["vendor"] + line["model"]:
-        raise ArgumentError("join", "model", "", "what the device is, since its browser does not say: --model NAME")
-    within("join", "tick_s", float(line["tick_s"]))
-    for name, limits in FIGURES.items():
-        if line[name]:
-            median, low, high = (float(line[f"{name}{end}"]) for end in ENDS)
-            within("join", name, median, limits)
-            if not 0 <= low <= median <= high:
-                raise ArgumentError("join", name, median, f"a median between its ends, {low} and {high}")
-            within("join", f"{name}_at", int(line.get(f"{name}_at", 1)), "n")
+        raise ValueError("model is ''; expected what the device is, since its browser does not say: --model NAME")
+    for name in FIGURES:
+        in_order(name, *(line[f"{name}{end}"] for end in ENDS))
     return line | {"date": str(date.fromisoformat(line["date"]))}
 
 
 def read(table: Path = TABLE) -> list[Line]:
     """The table's lines; RecordingError says what is wrong."""
-    (_, names), *rows = cells_of(table, parted(table)[0])
-    if tuple(names) != COLUMNS:
-        raise RecordingError(f"{table}: its columns are {', '.join(names)}; expected {', '.join(COLUMNS)}")
-    try:
-        return [_checked(dict(zip(COLUMNS, cells, strict=True))) for _, cells in rows]
-    except ValueError as wrong:
-        raise RecordingError(f"{table}: {wrong}") from wrong
+    return read_table(table, COLUMNS, _checked)

@@ -90,7 +90,7 @@ def _steps(
         return
     for point, phase in prioritized(experiment, quick=quick):
         budget = budget_s or (CLAIM_BUDGET_S if phase in ("anchor", "claim") else GRID_BUDGET_S)
-        if here := _wanted(experiment, kind, point, only):
+        if here := wanted_at(experiment, kind, point, only):
             yield Step(experiment, point, here, phase, budget)
 
 
@@ -114,12 +114,14 @@ def prioritized(experiment: Experiment, *, quick: bool = False) -> list[tuple[di
     return [(dict(zip(names, key, strict=True)), phase) for key, phase in first.items()]
 
 
-def is_quick(experiment: Experiment, axis: str, value: Value) -> bool:
-    """Whether the small grid has this value: one of the axis's quick ones, or at most the largest of them."""
-    quick = experiment.axis(axis).quick
-    if not quick or value in quick:
-        return True
-    return not isinstance(value, str) and value <= max(number for number in quick if not isinstance(number, str))
+def is_quick(experiment: Experiment, point: Point) -> bool:
+    """Whether the small grid has these values: each is one of its axis's quick ones, or at most the largest of them."""
+    for name, value in point.items():
+        quick = experiment.axis(name).quick
+        numbers = [each for each in quick if not isinstance(each, str)]
+        if quick and value not in quick and (isinstance(value, str) or value > max(numbers)):
+            return False
+    return True
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -192,8 +194,8 @@ def _claim_steps(
         at.setdefault(key, {})[name] = looks.get((name, key), Look())
     for key, how in at.items():
         point = dict(zip([axis.name for axis in experiment.axes], key, strict=True))
-        small = not quick or all(is_quick(experiment, name, value) for name, value in point.items())
-        wanted = _wanted(experiment, kind, point, only)
+        small = not quick or is_quick(experiment, point)
+        wanted = wanted_at(experiment, kind, point, only)
         if experiment.devices > 1:  # all ways of a device are measured in turns, whichever is asked for
             places = {experiment.variant(name).device for name in how}
             how = {name: Look() for name in wanted if experiment.variant(name).device in places} | how
@@ -204,11 +206,13 @@ def _claim_steps(
             yield Step(experiment, point, there, phase, CLAIM_BUDGET_S if named else GRID_BUDGET_S, wide)
 
 
-def _wanted(
+def wanted_at(
     experiment: Experiment, kind: DeviceKind, point: Point, only: Mapping[str, Sequence[str]]
 ) -> tuple[str, ...]:
     """The variants that a device of this kind has at a point, as far as they are wanted; none where it is not."""
-    if any(str(value) not in only.get(name, (str(value),)) for name, value in point.items()):
+    if not set(only) <= {"variant", *point} or any(
+        str(value) not in only.get(name, (str(value),)) for name, value in point.items()
+    ):
         return ()
     there = experiment.variants_on(kind)
     return tuple(v for v in there if v in only.get("variant", there) and experiment.has(v, point))

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
-from functools import lru_cache
+from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -81,13 +81,8 @@ class Recorded:
                 "Recorded", "device", device, f"one of {', '.join(there) or 'the recorded devices'}", hint
             )
         self._shipped = [each for each in self.folders if root is not None or ships(each.parent)]
-        self._recordings: dict[int, tuple[Experiment, Recording]] = {}  # by the experiment: another may have its name
-        self._known: dict[tuple[int, str], Mapping[Key, Measurement]] = {}
-        self._failed: dict[int, Mapping[tuple[str, frozenset[tuple[str, Value]]], str]] = {}
-        self._newest: dict[int, dict[str, dict[Key, Row]]] = {}
+        self._read: dict[int, AsRead] = {}  # by the experiment, which it holds: another may have its name
         self._timelines: dict[Path, Timeline] = {}
-        self._drifts: dict[int, dict[tuple[str, str], float]] = {}
-        self._course_s: frozenset[str] | None = None
 
     @property
     def name(self) -> str:
@@ -105,12 +100,12 @@ class Recorded:
         """The names of the experiments that were recorded."""
         return tuple(sorted({path.stem for folder in self.folders for path in folder.glob("*.csv")}))
 
-    def recording(self, experiment: Experiment) -> Recording:
+    def recording(self, experiment: Experiment) -> AsRead:
         """All rows of an experiment, from every run and cache state; NotRecordedError names what was recorded instead.
 
         Rows of a variant that the experiment no longer has are left out.
         """
-        if id(experiment) not in self._recordings:
+        if id(experiment) not in self._read:
             there = [each for each in self.folders if (each / f"{experiment.name}.csv").exists()]
             found = first_that_reads(there, lambda folder: Recording.read(folder, experiment))
             if found is None:
@@ -120,8 +115,8 @@ class Recorded:
                 )
             names = {variant.name for variant in experiment.variants}
             known = tuple(as_read(row) for row in found.rows if row.variant in names)
-            self._recordings[id(experiment)] = experiment, replace(found, rows=known)
-        return self._recordings[id(experiment)][1]
+            self._read[id(experiment)] = AsRead(experiment, found.machine, known)
+        return self._read[id(experiment)]
 
     def badge(self, experiment: Experiment, shown: Shown | None = None) -> Badge:
         """RECORDED, the device, the date of this experiment's newest run, and torch's version.
@@ -129,14 +124,13 @@ class Recorded:
         Where several versions of the software are mixed, or rows of your own, each is named with its number of points.
         The GPUs are always the whole recording's.
         """
-        every, runs = self._chosen(experiment), {run.id: run for run in self._runs(experiment)}
-        rows = [row for found in every.values() for row in found.values()]
+        recording = self.recording(experiment)
+        runs, rows = recording.runs, [row for found in recording.newest.values() for row in found.values()]
         used = {each.uuid for run in {row.run for row in rows} for each in runs[run].devices[: experiment.devices]}
         if shown is not None:
             rows = [row for row in rows if row.point in shown.get(row.variant, ())] or rows
         date = max((run.date[:10] for run in runs.values()), default="")
-        machine = self.recording(experiment).machine
-        device = experiment.named(machine.device, machine.kind)
+        device = experiment.named(recording.machine.device, recording.machine.kind)
         return Badge("RECORDED", device, date, self._told(experiment, rows, runs), frozenset(used - {""}))
 
     def _told(self, experiment: Experiment, rows: Sequence[Row], runs: Mapping[str, RunInfo]) -> str:
@@ -148,7 +142,7 @@ class Recorded:
             run.id: [
                 f"torch {run.torch}" * bool(run.torch),
                 f"driver {run.driver}" * drivers,
-                OWN * self._is_own(run.id),
+                OWN * (len(self._shipped) < len(self.folders) and run.id not in self._course_s),
             ]
             for run in used
         }
@@ -158,37 +152,19 @@ class Recorded:
         first, *others = sorted(parts, key=lambda part: len(parts[part]), reverse=True) or [""]
         return "; ".join([first, *(f"{each} {_where(experiment, parts[each], every)}" for each in others)])
 
-    def _is_own(self, run: str) -> bool:
-        """Whether a run is the reader's, as all are that did not come with a package."""
-        if len(self._shipped) == len(self.folders):
-            return False
-        if self._course_s is None:
-            found = set()
-            for folder in self._shipped:
-                with suppress(RecordingError):  # one that is damaged tells of no run
-                    found |= {each.id for each in Machine.read(folder).runs}
-            self._course_s = frozenset(found)
-        return run not in self._course_s
-
-    def _runs(self, experiment: Experiment) -> list[RunInfo]:
-        """The runs that rows of this experiment come from."""
-        recording = self.recording(experiment)
-        used = {row.run for row in recording.rows}
-        return [run for run in recording.machine.runs if run.id in used]
+    @cached_property
+    def _course_s(self) -> set[str]:
+        """The runs that came with a package; all others are the reader's."""
+        found = set[str]()
+        for folder in self._shipped:
+            with suppress(RecordingError):  # one that is damaged tells of no run
+                found |= {each.id for each in Machine.read(folder).runs}
+        return found
 
     def refused(self, experiment: Experiment, variant: str, point: Point) -> str:
         """Why a point could not be measured, as a sentence; empty where nothing failed."""
-        reason = self._reasons(experiment).get((variant, frozenset(point.items())), "").partition(";")[0]
+        reason = self.recording(experiment).reasons.get((variant, frozenset(point.items())), "").partition(";")[0]
         return f"{reason[:1].upper()}{reason[1:]}." if reason else ""
-
-    def _reasons(self, experiment: Experiment) -> Mapping[tuple[str, frozenset[tuple[str, Value]]], str]:
-        """Why points of an experiment failed, by variant and point; of several runs, what the first says."""
-        if id(experiment) not in self._failed:
-            runs = self.recording(experiment).machine.runs
-            every = [each for run in runs for each in run.failed if each.experiment == experiment.name]
-            reasons = {(each.variant, frozenset(each.point.items())): each.reason for each in reversed(every)}
-            self._failed[id(experiment)] = reasons
-        return self._failed[id(experiment)]
 
     def variants(self, experiment: Experiment) -> tuple[str, ...]:
         """The variants that were recorded, in the experiment's order."""
@@ -210,15 +186,13 @@ class Recorded:
         The cache state is the variant's, or the point's if the experiment has an axis `cache`. A point that several
         runs measured has the newest run's row.
         """
-        key = (id(experiment), variant)
-        if key not in self._known:
-            self._known[key] = {point: row.measurement for point, row in self.rows(experiment, variant).items()}
-        return self._known[key]
+        experiment.variant(variant)
+        return self.recording(experiment).known.get(variant, {})
 
     def rows(self, experiment: Experiment, variant: str) -> Mapping[Key, Row]:
         """As `known`, but with the whole rows: FLOP, bytes, the error against the reference, and the run."""
         experiment.variant(variant)
-        return self._chosen(experiment).get(variant, {})
+        return self.recording(experiment).newest.get(variant, {})
 
     def broken(self, experiment: Experiment) -> Counter[Pair]:
         """How many rows violate each inequality of the six times, such as host_s <= period_s.
@@ -228,12 +202,6 @@ class Recorded:
         Counter({('host_s', 'period_s'): 2})
         """
         return Counter(pair for row in self.recording(experiment).rows for pair in broken(row.measurement))
-
-    def _chosen(self, experiment: Experiment) -> dict[str, dict[Key, Row]]:
-        """Of each variant the newest row at each point, of one software: that of the point's newest row."""
-        if id(experiment) not in self._newest:
-            self._newest[id(experiment)] = _newest(self.recording(experiment))
-        return self._newest[id(experiment)]
 
     def measure(self, experiment: Experiment, variant: str, point: Point) -> Measurement:
         """The measurement recorded at exactly this point; NotRecordedError names the three nearest ones."""
@@ -249,12 +217,7 @@ class Recorded:
 
     def drifts(self, experiment: Experiment) -> Mapping[tuple[str, str], float]:
         """For each variant and field, the largest drift flagged at an anchor in the runs that are used."""
-        name, key = experiment.name, id(experiment)
-        if key not in self._drifts:
-            anchors = (drift for run in self._runs(experiment) for drift in run.anchors)
-            found = [((d.variant, d.field), abs(d.drift)) for d in anchors if d.experiment == name and d.flagged]
-            self._drifts[key] = dict(sorted(found, key=lambda drift: drift[1]))  # the largest comes last and stays
-        return self._drifts[key]
+        return self.recording(experiment).drifts
 
     def traced(self, experiment: Experiment, variant: str) -> tuple[dict[str, Value], ...]:
         """The points of `Experiment.traces` whose timeline was recorded."""
@@ -290,37 +253,60 @@ class Recorded:
         return where + _nearest(experiment, point, known)
 
 
-def _newest(recording: Recording) -> dict[str, dict[Key, Row]]:
-    experiment, axes = recording.experiment, [axis.name for axis in recording.experiment.axes]
-    caches = {variant.name: variant.cache for variant in experiment.variants}
-    age = {run: age for age, run in enumerate(recording.machine.newest_first())}
-    software = {run.id: run.software for run in recording.machine.runs}
-    newest: dict[Key, Row] = {}
-    chosen: dict[str, dict[Key, Row]] = {}
-    for row in sorted(recording.rows, key=lambda row: age[row.run]):
-        cache = dict(zip(axes, row.point, strict=True)).get("cache", caches[row.variant])
-        if row.measurement.cache == cache:
-            first = newest.setdefault(row.point, row)
-            if software[row.run] == software[first.run]:
-                chosen.setdefault(row.variant, {}).setdefault(row.point, row)
-    mixed = _on_several(recording, chosen.values())
-    return {
-        name: {
-            point: flagged(rows[point], ["several-gpus"] * (point in mixed))
-            for point in sorted(rows, key=lambda point: _place(experiment, point))
+@dataclass(frozen=True)
+class AsRead(Recording):
+    """A recording as it is shown, and what its rows and runs tell, each found when it is first asked for."""
+
+    @cached_property
+    def runs(self) -> Mapping[str, RunInfo]:
+        """The runs that rows come from, by their ids."""
+        used = {row.run for row in self.rows}
+        return {run.id: run for run in self.machine.runs if run.id in used}
+
+    @cached_property
+    def reasons(self) -> Mapping[tuple[str, frozenset[tuple[str, Value]]], str]:
+        """Why points failed, by variant and point; of several runs, what the first says."""
+        every = [each for run in self.machine.runs for each in run.failed if each.experiment == self.experiment.name]
+        return {(each.variant, frozenset(each.point.items())): each.reason for each in reversed(every)}
+
+    @cached_property
+    def drifts(self) -> Mapping[tuple[str, str], float]:
+        """For each variant and field, the largest drift flagged at an anchor in the runs that are used."""
+        anchors = (drift for run in self.runs.values() for drift in run.anchors)
+        every = [(abs(d.drift), d) for d in anchors if d.experiment == self.experiment.name and d.flagged]
+        largest_last = sorted(every, key=lambda drift: drift[0])
+        return {(d.variant, d.field): drift for drift, d in largest_last}
+
+    @cached_property
+    def known(self) -> Mapping[str, Mapping[Key, Measurement]]:
+        """The measurements of `newest`."""
+        return {name: {at: row.measurement for at, row in rows.items()} for name, rows in self.newest.items()}
+
+    @cached_property
+    def newest(self) -> Mapping[str, Mapping[Key, Row]]:
+        """Of each variant the newest row at each point, of one software: that of the point's newest row."""
+        axes, count = [axis.name for axis in self.experiment.axes], self.experiment.devices
+        caches = {variant.name: variant.cache for variant in self.experiment.variants}
+        age = {run: age for age, run in enumerate(self.machine.newest_first())}
+        first: dict[Key, RunInfo] = {}
+        chosen: dict[str, dict[Key, Row]] = {}
+        devices: dict[Key, set[str]] = {}
+        for row in sorted(self.rows, key=lambda row: age[row.run]):
+            if row.measurement.cache != dict(zip(axes, row.point, strict=True)).get("cache", caches[row.variant]):
+                continue
+            run = self.runs[row.run]
+            alike = first.setdefault(row.point, run).software == run.software
+            if alike and chosen.setdefault(row.variant, {}).setdefault(row.point, row) is row:
+                devices.setdefault(row.point, set()).update(each.uuid for each in run.devices[:count])
+        # where rows were not all measured on the same GPU, or GPUs, their ratios cross machines
+        mixed = {point for point, used in devices.items() if len(used) > count}
+        return {
+            name: {
+                point: flagged(rows[point], ["several-gpus"] * (point in mixed))
+                for point in sorted(rows, key=lambda point: _place(self.experiment, point))
+            }
+            for name, rows in chosen.items()
         }
-        for name, rows in chosen.items()
-    }
-
-
-def _on_several(recording: Recording, chosen: Iterable[Mapping[Key, Row]]) -> set[Key]:
-    """The points whose rows were not all measured on the same GPU, or GPUs: their ratios cross machines."""
-    count, used = recording.experiment.devices, dict[Key, set[str]]()
-    devices = {run.id: {each.uuid for each in run.devices[:count]} for run in recording.machine.runs}
-    for rows in chosen:
-        for point, row in rows.items():
-            used.setdefault(point, set()).update(devices[row.run])
-    return {point for point, there in used.items() if len(there) > count}
 
 
 UNSTABLE = 1.5

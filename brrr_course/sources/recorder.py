@@ -14,7 +14,7 @@ from brrr.tracing.timeline import Timeline
 from brrr_course.nouns.experiment import Experiment
 from brrr_course.nouns.source import Key, broken
 from brrr_course.sources.folders import Store
-from brrr_course.sources.plan import DurationEstimator, Step, is_quick
+from brrr_course.sources.plan import DurationEstimator, Step, is_quick, wanted_at
 from brrr_course.sources.recording import Drift, Failure, RunInfo
 from brrr_course.sources.rows import Row, Timed, check_row
 from brrr_course.sources.timeline_file import write
@@ -245,18 +245,9 @@ def wanted(
 
     A GPU machine traces its CPU's variants too; a machine without one the CPU's and the queue's.
     """
-    if not set(only) <= {"variant", *(axis.name for axis in experiment.axes)}:
-        return []
     listed = [(variant, experiment.point(**point)) for variant, point in experiment.traces]
-    return [
-        (variant, point)
-        for variant, point in listed
-        if variant in experiment.variants_on(kind)
-        and variant in only.get("variant", (variant,))
-        and all(str(value) in only.get(name, (str(value),)) for name, value in point.items())
-        and (not quick or all(is_quick(experiment, name, value) for name, value in point.items()))
-        and experiment.has(variant, point)
-    ]
+    return [(variant, point) for variant, point in listed if variant in wanted_at(experiment, kind, point, only)
+            and (not quick or is_quick(experiment, point))]  # fmt: skip
 
 
 def record_traces(

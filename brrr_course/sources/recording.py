@@ -8,25 +8,25 @@ a file whole, so that a kill at any moment leaves a recording that reads. The la
 
 from __future__ import annotations
 
-import csv
 import dataclasses
 import functools
-import io
 import platform
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
+from typing import Any
 
 from brrr.core import __version__, units
 from brrr.core.errors import ArgumentError, NotRecordedError, RecordingError
-from brrr.core.files import digest, file_bytes, json_text, read_json, write_atomically
+from brrr.core.files import digest, json_text, read_json, write_atomically
 from brrr.core.measurement import DeviceKind, Value
 from brrr.core.recordings import FILE, SLUG
 from brrr.gpu import is_gpu
 from brrr_course.nouns.experiment import Experiment, has_gpu
-from brrr_course.sources.rows import Reader, Row, check_row, columns, to_cells, within
+from brrr_course.nouns.table import RESTORE, read, text_of, within, written
+from brrr_course.sources.rows import HZ, LONGEST_S, Row, columns, row_of, to_cells
 
 # The format's history, newest last. A change of any key makes a new version; a new column of the CSVs does not, for
 # columns are found by their names (brrr_course/sources/rows.py).
@@ -57,7 +57,7 @@ class Drift:
     def __post_init__(self) -> None:
         """The relative change, 0.05 where it is 5 % slower than at first; flagged if it is more than DRIFT_LIMIT."""
         for name in ("first_s", "now_s"):
-            within("Drift", name, getattr(self, name), "anchor_s")
+            within("Drift", name, getattr(self, name), 0, LONGEST_S, "seconds")
         change = self.now_s / self.first_s - 1 if self.first_s else 0.0
         object.__setattr__(self, "drift", round(change, 6))
         object.__setattr__(self, "flagged", abs(change) > DRIFT_LIMIT)
@@ -117,9 +117,9 @@ class RunInfo:
     failed: tuple[Failure, ...] = ()
 
     def __post_init__(self) -> None:
-        within("RunInfo", "cpu_cores", self.cpu_cores)
+        within("RunInfo", "cpu_cores", self.cpu_cores, 1, 1e5)
         for name in ("sm_clock_before_hz", "sm_clock_after_hz"):
-            within("RunInfo", name, getattr(self, name), "sm_clock_hz")
+            within("RunInfo", name, getattr(self, name), *HZ)
         try:
             datetime.fromisoformat(self.date)
         except ValueError:
@@ -254,11 +254,8 @@ def _version(package: str) -> str:
 # ---------------------------------------------------------------------------------------------------------------------
 # The CSV of an experiment.
 
-MOST_LINES, MOST_CELLS = 100_000, 1000
-"""Of a CSV, and of a line: twenty times the largest has."""
-SEAL = "# "
+SEAL = "\n# "
 """How the last line begins."""
-RESTORE = "Restore the file, or record anew"
 
 
 @dataclass(frozen=True)
@@ -279,128 +276,60 @@ class Recording:
         path = folder / f"{experiment.name}.csv"
         if not path.exists():
             raise NotRecordedError(f"{path}: is not there; `brrr record {experiment.name}` makes it")
-        table, seal = parted(path)
+        text = text_of(path)
         machine = Machine.read(folder)  # afterwards: whoever writes adds a run there before its rows
-        lines = list(cells_of(path, table))
-        recording = cls(experiment, machine, tuple(_rows_of(path, lines, experiment, machine.device)))
-        _check_together(path, recording, [line for line, _ in lines[1:]])
-        if not seal:
-            raise RecordingError(f"{path}: is truncated: its last line, with a checksum, is not there. {RESTORE}")
-        if seal != seal_of(table):
+        recording = cls._of(path, text, experiment, machine)
+        table, _, seal = text.rpartition(SEAL)
+        if f"# {seal.rstrip()}\n" != seal_of(f"{table}\n"):
             raise RecordingError(
                 f"{path}: its {len(recording.rows)} rows read well, but they are not those that `brrr record` wrote "
-                f"last ({seal.strip()}): rows are missing, or were edited. {RESTORE}"
+                f"last ({seal.strip() if table else 'the line with their checksum is not there'}): rows are missing, "
+                f"or were edited. {RESTORE}"
             )
         return recording
+
+    @classmethod
+    def _of(cls, path: Path, text: str, experiment: Experiment, machine: Machine) -> Recording:
+        """What a CSV's text holds: no point twice, nothing of a run that the machine does not know or cannot run."""
+        elsewhere = {each.name for each in experiment.variants} - {*experiment.variants_on(machine.kind)}
+        runs = dict.fromkeys(run.id for run in machine.runs)
+        seen: dict[tuple[object, ...], int] = {}
+
+        def made(values: Mapping[str, Any]) -> Row:
+            row = row_of(values, experiment, machine.device)
+            if row.run not in runs:
+                raise ValueError(f"run is {row.run!r}; {FILE} knows {', '.join(runs) or 'none'}")
+            if row.variant in elsewhere:
+                raise ValueError(f"variant is {row.variant!r}, which no {machine.kind} machine runs")
+            if row.key in seen:
+                raise ValueError(f"the same point, variant, cache and run as row {seen[row.key]}")
+            seen[row.key] = len(seen) + 1
+            return row
+
+        return cls(experiment, machine, tuple(read(path, columns(experiment), made, text=text)))
 
     def added(self, rows: Iterable[Row]) -> Recording:
         """The recording with more rows."""
         return replace(self, rows=(*self.rows, *rows))
 
     def write(self, folder: Path) -> None:
-        """Check every row, then replace the CSV; RecordingError names the file and the row of what cannot be."""
+        """Replace the CSV by what reads as these rows; RecordingError names the file and the row of what does not."""
         path = folder / f"{self.experiment.name}.csv"
-        for number, row in enumerate(self.rows, start=1):
-            try:
-                check_row(row, self.experiment)
-            except ValueError as error:
-                raise _in_row(path, number, number + 1, str(error)) from error
-        _check_together(path, self, range(2, len(self.rows) + 2))
-        write_atomically(path, to_text(self))
+        try:
+            text = to_text(self)
+        except ValueError as error:
+            raise RecordingError(f"{path}: {error}") from error
+        self._of(path, text, self.experiment, self.machine)
+        write_atomically(path, text)
 
 
 def to_text(recording: Recording) -> str:
     """The CSV's text."""
     rows = [to_cells(row, recording.experiment) for row in recording.rows]
-    there = [name for name, must in columns(recording.experiment).items() if must or any(row[name] for row in rows)]
-    out = io.StringIO()
-    writer = csv.DictWriter(out, there, extrasaction="ignore", lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows)
-    return out.getvalue() + seal_of(out.getvalue())
+    table = written(columns(recording.experiment), rows)
+    return table + seal_of(table)
 
 
 def seal_of(table: str) -> str:
     """The last line of a file with these lines before it."""
-    return f"{SEAL}{max(0, table.count(chr(10)) - 1)} rows, checksum {digest(table)}\n"
-
-
-def _check_together(path: Path, recording: Recording, lines: Iterable[int]) -> None:
-    """No point twice, no row of a run that the machine does not know, or of what such a machine cannot run."""
-    elsewhere = {each.name for each in recording.experiment.variants} - {
-        *recording.experiment.variants_on(recording.machine.kind)}  # fmt: skip
-    runs = dict.fromkeys(run.id for run in recording.machine.runs)
-    seen: dict[tuple[object, ...], int] = {}
-    for number, (row, line) in enumerate(zip(recording.rows, lines, strict=True), start=1):
-        if row.run not in runs:
-            known = ", ".join(runs) or "none"
-            raise _in_row(path, number, line, f"run is {row.run!r}; machine.json knows {known}")
-        if row.variant in elsewhere:
-            raise _in_row(
-                path, number, line, f"variant is {row.variant!r}, which no {recording.machine.kind} machine runs"
-            )
-        if row.key in seen:
-            raise _in_row(path, number, line, f"the same point, variant, cache and run as row {seen[row.key]}")
-        seen[row.key] = number
-
-
-def _text_of(path: Path) -> str:
-    try:
-        text = file_bytes(path).decode()
-    except OSError as error:
-        raise RecordingError(f"{path}: cannot be read ({error.strerror or error})") from error
-    except UnicodeDecodeError as error:
-        raise RecordingError(f"{path}: is no UTF-8 text ({error}); it is damaged") from error
-    if not text:
-        raise RecordingError(f"{path}: is empty; expected at least the line of column names")
-    if not text.endswith("\n"):
-        raise RecordingError(f"{path}: is truncated: the last line does not end. {RESTORE}")
-    return text
-
-
-def parted(path: Path) -> tuple[str, str]:
-    """The table of a CSV and its seal, "" where it has none."""
-    text = _text_of(path)
-    body, _, last = text.removesuffix("\n").rpartition("\n")
-    return (f"{body}\n", f"{last.rstrip()}\n") if last.startswith(SEAL) else (text, "")
-
-
-def cells_of(path: Path, text: str) -> Iterator[tuple[int, list[str]]]:
-    """Each record with the number of its line."""
-    reader = csv.reader(io.StringIO(text, newline=""), strict=True)
-    try:
-        for cells in reader:
-            if len(cells) > MOST_CELLS or reader.line_num > MOST_LINES:
-                most = f"expected {MOST_CELLS} at most, in {MOST_LINES} lines at most"
-                raise RecordingError(f"{path}: line {reader.line_num} has {len(cells)} cells; {most}")
-            yield reader.line_num, cells
-    except csv.Error as error:
-        raise RecordingError(f"{path}: line {reader.line_num} is no CSV ({error})") from error
-
-
-def _rows_of(path: Path, lines: list[tuple[int, list[str]]], experiment: Experiment, device: str) -> Iterator[Row]:
-    names, reader = lines[0][1], Reader(experiment, device)
-    _check_header(path, names, columns(experiment))
-    for number, (line, cells) in enumerate(lines[1:], start=1):
-        if len(cells) != len(names):
-            what = "is truncated" if number == len(lines) - 1 and len(cells) < len(names) else "is wrong"
-            raise _in_row(path, number, line, f"{what}: it has {len(cells)} of {len(names)} columns")
-        try:
-            row = reader.row(dict(zip(names, cells, strict=True)))
-        except ValueError as error:
-            raise _in_row(path, number, line, str(error)) from error
-        yield row
-
-
-def _check_header(path: Path, found: list[str], expected: Mapping[str, bool]) -> None:
-    missing = [name for name, must in expected.items() if must and name not in found]
-    unknown = [repr(name) for name in found if name not in expected]
-    twice = dict.fromkeys(name for name in found if found.count(name) > 1)
-    wrong = {"missing": missing, "unknown": unknown, "twice": twice}
-    problems = [f"{what}: {', '.join(names)}" for what, names in wrong.items() if names]
-    if problems:
-        raise RecordingError(f"{path}: wrong columns ({'; '.join(problems)})")
-
-
-def _in_row(path: Path, number: int, line: int, message: str) -> RecordingError:
-    return RecordingError(f"{path}: row {number} (line {line}): {message}")
+    return f"# {max(0, table.count(chr(10)) - 1)} rows, checksum {digest(table)}\n"

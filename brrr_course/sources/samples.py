@@ -35,31 +35,28 @@ Part = Mapping[Key, Series]
 
 def append(path: Path, rows: Sequence[Row]) -> None:
     """Add the samples that some rows still have; the file is replaced whole or not at all."""
-    kept = [(row, series) for row in rows if (series := _of_times(row))]
+    kept = {cast(Key, row.key): series for row in rows if (series := _of_times(row))}
     if kept:
-        number = len(names(path)) // 2
-        _add(path, {f"{kept[0][0].run}.{number:05}": {cast(Key, row.key): series for row, series in kept}})
+        join(path, {f"{rows[0].run}.{len(names(path)) // 2:05}": kept})
 
 
 def join(into: Path, theirs: Mapping[str, Part]) -> None:
     """Add what another such file holds, as `parts` tells it, and this one lacks."""
-    there = names(into)
-    _add(into, {name: part for name, part in theirs.items() if f"{name}.json" not in there})
-
-
-def _add(path: Path, new: Mapping[str, Part]) -> None:
     import numpy as np
 
-    file = io.BytesIO(path.read_bytes() if path.exists() else b"")
+    there = names(into)
+    file = io.BytesIO(into.read_bytes() if there else b"")
     with ZipFile(file, "a", ZIP_DEFLATED) as archive:
-        for name, part in new.items():
+        for name, part in theirs.items():
+            if f"{name}.json" in there:
+                continue
             index = [[key, {field: len(each) for field, each in series.items()}] for key, series in part.items()]
             values = [value for series in part.values() for each in series.values() for value in each]
             packed = io.BytesIO()
             np.save(packed, np.array(values, np.float32))
             archive.writestr(f"{name}.json", json.dumps(index, separators=(",", ":")))
             archive.writestr(f"{name}.npy", packed.getvalue())
-    write_atomically(path, file.getvalue())
+    write_atomically(into, file.getvalue())
 
 
 def names(path: Path) -> list[str]:

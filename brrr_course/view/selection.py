@@ -55,7 +55,7 @@ class TimelineSelection:
         listed = dict.fromkeys(tuple(self.experiment.point(**p).items()) for v, p in self.experiment.traces
                                if v == variant or v in self.experiment.stands_for(variant))  # fmt: skip
         points = [dict(items) for items in listed]
-        small = [p for p in points if all(is_quick(self.experiment, name, value) for name, value in p.items())]
+        small = [p for p in points if is_quick(self.experiment, p)]
         points = (small or points[:1]) if quick() else points
         return tuple(p for p in points if self.experiment.has(variant, p))
 

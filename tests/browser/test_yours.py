@@ -11,6 +11,7 @@ from chromium_here import CHROMIUM
 from brrr.core.errors import RecordingError
 from brrr_course import explore, guess
 from brrr_course.experiments import fusion, gemm, matmul, repeat, run_ahead
+from brrr_course.nouns.table import written
 from brrr_course.sources import laptops
 
 pytestmark = pytest.mark.browser
@@ -183,7 +184,7 @@ def test_where_a_page_may_not_copy_a_reader_does(forgetful: Any) -> None:
 
 def test_what_was_measured_and_sent_is_a_line_of_the_table(forgetful: Any, tmp_path: Path) -> None:
     own, sent, table = offered(forgetful), tmp_path / "sent.json", tmp_path / "laptops.csv"
-    table.write_text(",".join(laptops.COLUMNS) + "\n", "utf-8")
+    table.write_text(written(laptops.COLUMNS, []), "utf-8")
     own.get_by_role("button").click()
     own.get_by_text("%, fusion").wait_for()
     own.get_by_role("button", name="Stop").click()

@@ -17,6 +17,7 @@ from harness import build_script
 from parts_rules import FENCED, MEASURED
 
 from brrr_course.experiments import NAMES
+from brrr_course.nouns.table import written
 from brrr_course.sources import laptops
 
 build = build_script()
@@ -117,12 +118,12 @@ def test_that_page_finds_the_experiments_of_each_lesson() -> None:
 
 def test_readers_own_gpus_stand_there_with_their_units_or_that_nobody_has_sent_one(tmp_path: Path) -> None:
     table, of = tmp_path / "laptops.csv", {"vendor": "apple", "model": "Air", "browser": "Safari", "date": "2026-01-31"}
-    table.write_text(",".join(laptops.COLUMNS) + "\n", "utf-8")
+    table.write_text(written(laptops.COLUMNS, []), "utf-8")
     assert build.laptops(table) == ["Nobody has sent one yet."] and build.HEADINGS.keys() == laptops.FIGURES.keys()
     matmul = zip((*laptops.ENDS, "_at"), ("2.15e11", "2e11", "4e11", "64"), strict=True)
     with table.open("a", encoding="utf-8") as file:
         line = of | {"tick_s": "0.001"} | {f"matmul_flop_per_s{end}": value for end, value in matmul}
-        csv.DictWriter(file, laptops.COLUMNS).writerow(line)
+        csv.DictWriter(file, [each.name for each in laptops.COLUMNS]).writerow(line)
     head, _, told = build.laptops(table)
     assert told.startswith("| apple, Air | Safari | 2026-01-31 | not measured |") and head.count("|") == told.count("|")
     assert told.endswith(" | 215 GFLOP/s (200 GFLOP/s to 400 GFLOP/s), at 64 | 1 ms |") and "| matmul |" in head

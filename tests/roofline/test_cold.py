@@ -1,6 +1,5 @@
 """Which bytes lie in the cache: by what was touched since they were, in the call and before it."""
 
-import csv
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +10,7 @@ from brrr import array, cost, predict
 from brrr.counting.cost import OperatorCost
 from brrr.roofline.device_model import model_of
 from brrr.roofline.figures import LATENCY_S, UNCACHED, level_rate, memory_s
+from brrr_course.nouns.table import read
 from tests.peaks_made_up import curve
 from tests.refusals import refused
 
@@ -94,8 +94,7 @@ def test_a_call_again_and_again_finds_its_inputs_and_a_cold_one_waits_for_the_me
 
 @pytest.mark.parametrize("how", ["hot", "cold"])
 def test_a_recorded_relu_is_as_long_as_predicted(how: str) -> None:
-    with TIMERS.open(encoding="utf-8") as file:
-        rows = [each for each in csv.DictReader(file) if each["variant"] == "measure" and each["cache"] == how]
+    rows = [each for each in read(TIMERS) if each["variant"] == "measure" and each["cache"] == how]
     measured = {each["function"]: float(each["kernel_s"]) for each in rows}["relu-64x1024"]
     found = predict(torch.relu, array((64, 1024)), device="h200", cold=how == "cold").busy_s
     assert found == pytest.approx(measured, rel=0.1)

@@ -1,6 +1,5 @@
 """Attention of one query: its bytes, the chain of its keys, and the products that grouped heads in float32 become."""
 
-import csv
 from pathlib import Path
 
 import pytest
@@ -16,6 +15,7 @@ from brrr.roofline.corrections import kernel_time
 from brrr.roofline.decoding import is_decoding
 from brrr.roofline.device_model import model_of
 from brrr.roofline.lowering import as_on_gpu
+from brrr_course.nouns.table import read
 
 ROOT = Path(__file__).resolve().parents[2]
 WORKLOADS = ROOT / "data/recordings/h200/diagnosis"
@@ -65,9 +65,8 @@ def test_the_keys_of_few_heads_are_split_among_blocks() -> None:
 def test_recorded_calls_take_what_is_predicted() -> None:
     """A query for each of 32 x 16 and 8 x 32 heads, in a CUDA Graph on an H200."""
     for file, sizes in (("workloads", (32, 16, 8192, 128)), ("unseen", (8, 32, 4096, 128))):
-        with (WORKLOADS / f"{file}.csv").open() as rows:
-            name = f"decode {'x'.join(map(str, sizes))}"
-            (row,) = [each for each in csv.DictReader(rows) if each["workload"] == name]
+        name = f"decode {'x'.join(map(str, sizes))}"
+        (row,) = [each for each in read(WORKLOADS / f"{file}.csv") if each["workload"] == name]
         batch, heads, keys, width = sizes
         found = seconds(one_query(batch, heads, heads, keys, width), "h200")
         assert found == pytest.approx(float(row["graph_s"]), rel=0.06)

@@ -5,10 +5,10 @@ batch; the gain of a remedy by building the program with it. docs/diagnosis.md h
 programs that measured these tables.
 """
 
-import csv
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from brrr_course.nouns.table import read
 from tools.judge.rows import Row
 
 Line = Mapping[str, str]
@@ -35,8 +35,7 @@ def rows(folder: Path) -> Iterator[Row]:
 
 def table(path: Path) -> list[dict[str, str]]:
     """The lines of a CSV file; "latency" was the name of a regime when they were recorded."""
-    found = csv.DictReader(path.read_text(encoding="utf-8").splitlines())
-    return [{k: "under-filled" if v == "latency" else v for k, v in line.items()} for line in found]
+    return [{k: "under-filled" if v == "latency" else v for k, v in line.items()} for line in read(path)]
 
 
 def of_programs(folder: Path) -> Iterator[Row]:

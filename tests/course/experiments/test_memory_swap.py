@@ -162,5 +162,5 @@ def test_the_newest_row_of_a_call_is_read(tmp_path: Path) -> None:
     newest = [line for line in lines if line.startswith(NAMES[0])][-1]
     older = newest.replace(newest.split(",")[-1], "20200101-000000-000000").replace("7.9", "9.9")
     path = tmp_path / "memory_swap.csv"
-    path.write_text("\n".join([lines[0], newest, older, lines[-1]]), encoding="utf-8")
+    path.write_text("\n".join([lines[0], newest, older, lines[-1], ""]), encoding="utf-8")
     assert claims.reference(path)[NAMES[0]] == reference()[NAMES[0]]

@@ -403,7 +403,8 @@ def test_a_claim_tells_each_flip_by_a_new_recording(
     ]
     head = "claim,device,date,commit,verdict,value,anew"
     (tmp_path / "history.csv").write_text("\n".join([head, *rows, "# up to c", ""]))
-    (tmp_path / "ages.csv").write_text("made-up.x,h200,abc,20261121-134402,2,3,20261121-132255-019\n")
+    ages = "made-up.x,h200,abc,20261121-134402,2,3,20261121-132255-019"
+    (tmp_path / "ages.csv").write_text(f"claim,device,commit,committed,older,rows,oldest\n{ages}\n")
     claim = made_up.claim()
     assert claim.earlier("recorded:h200") == earlier and claim.earlier("h200") == claim.earlier("recorded:cpu") == []
     assert claim.older("recorded:h200").startswith("2 of 3 rows") and claim.older("cpu") == ""

@@ -104,39 +104,34 @@ def npy(shape: str, descr: str = "<f4", data: bytes = bytes(4)) -> bytes:
     return b"\x93NUMPY\x01\0" + len(header).to_bytes(2, "little") + header + data
 
 
-@pytest.mark.parametrize(("told", "method"), [(0, 8), (1, 99), (4096, 8)],
-                         ids=["a sample of no row", "zipped in a way nobody knows", "too much in all"])  # fmt: skip
-def test_members_that_the_writer_does_not_make_are_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, told: int, method: int
+HARMS = {
+    "a member more": {"secret.99999.npy": b"MZ anything at all"},
+    "a pair without an index": {"gpu-1.00009.npy": npy("(1,)")},
+    "more than there are": {"gpu-1.00009.json": 10**9, "gpu-1.00009.npy": npy("(1,)")},
+    "a sample of no row": {"gpu-1.00009.json": 0, "gpu-1.00009.npy": npy("(1,)")},
+    "no number": {"gpu-1.00009.json": 1, "gpu-1.00009.npy": npy("(1,)", data=b"\0\0\xc0\x7f")},
+    "texts": {"gpu-1.00009.json": 1, "gpu-1.00009.npy": npy("(1,)", "<U1")},
+    "too much in all": {"gpu-1.00009.json": 4096, "gpu-1.00009.npy": npy("(4096,)", data=bytes(4 * 4096))},
+    "zipped in a way nobody knows": {},
+}
+"""Members beside the writer's own; of an index so many samples that it tells of."""
+
+
+@pytest.mark.parametrize("harm", HARMS)
+def test_a_join_takes_what_the_writer_makes_and_nothing_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, harm: str
 ) -> None:
-    monkeypatch.setattr(samples, "MOST_JSON_BYTES", 8192)
-    path, count = tmp_path / "matmul.samples.npz", max(1, told)
-    with ZipFile(path, "w", ZIP_DEFLATED) as archive:
-        archive.writestr("run.00000.json", f'[[[[1],"gpu","hot","run"],{{"host_s":{told}}}]]')
-        archive.writestr("run.00000.npy", npy(f"({count},)", data=bytes(4 * count)))
-    entry = b"PK\1\2\x14\3\x14\0\0\0"
-    path.write_bytes(path.read_bytes().replace(entry + b"\x08\0", entry + bytes([method, 0])))
-    with pytest.raises(RecordingError, match=r"matmul\.samples\.npz: cannot be read"):
-        samples.read(path)
-
-
-@pytest.mark.parametrize(
-    "harm", ["a member more", "a pair without an index", "more than there are", "no number", "texts"]
-)
-def test_a_join_takes_what_was_read_and_nothing_else(tmp_path: Path, harm: str) -> None:
     """Nothing hides in a folder from elsewhere: what no row tells of is refused, and nothing is written."""
+    monkeypatch.setattr(samples, "MOST_JSON_BYTES", 8192)
     into, other = two(tmp_path)
-    theirs = other / "matmul.samples.npz"
-    before = {path.name: path.read_bytes() for path in into.iterdir()}
-    index = '[[[[1],"gpu","hot","gpu-1"],{"host_s":%d}]]' % (10**9 if harm == "more than there are" else 1)  # noqa: UP031
-    data = npy("(1,)", data=b"\0\0\xc0\x7f" if harm == "no number" else bytes(4))
-    with ZipFile(theirs, "a") as archive:
-        if harm == "a member more":
-            archive.writestr("secret.99999.npy", b"MZ anything at all")
-        else:
-            archive.writestr("gpu-1.00009.npy", npy("(1,)", "<U1", bytes(4)) if harm == "texts" else data)
-        if harm not in ("a member more", "a pair without an index"):
-            archive.writestr("gpu-1.00009.json", index)
+    theirs, before = other / "matmul.samples.npz", {path.name: path.read_bytes() for path in into.iterdir()}
+    with ZipFile(theirs, "a", ZIP_DEFLATED) as archive:
+        for name, told in HARMS[harm].items():
+            index = f'[[[[1],"gpu","hot","gpu-1"],{{"host_s":{told}}}]]'
+            archive.writestr(name, told if isinstance(told, bytes) else index)
+    if not HARMS[harm]:
+        entry = b"PK\1\2\x14\3\x14\0\0\0"
+        theirs.write_bytes(theirs.read_bytes().replace(entry + b"\x08\0", entry + b"\x63\0"))
     with pytest.raises(RecordingError, match=r"matmul\.samples\.npz: cannot be read"):
         join(into, other)
     assert {path.name: path.read_bytes() for path in into.iterdir()} == before
