@@ -97,8 +97,10 @@ EXPERIMENT = Experiment(
         _variant("pipeline-two", "pipeline, two buffers", shown=False, line="two buffers"),
         _variant("source-serial", "the article's one stream", shown=False),
         _variant("source-streams", "the article's three streams", shown=False),
-        Variant.twin("serial", "cpu-queue", "CPU queue: one queue"),
-        Variant.twin("streams", "cpu-queue", "CPU queue: three queues that wait"),
+        Variant.twin("serial", "cpu-queue", "CPU queue: one queue", stands_in_for=("serial", "source serial")),
+        Variant.twin(
+            "streams", "cpu-queue", "CPU queue: three queues that wait", stands_in_for=("streams", "source streams")
+        ),
         Variant.twin("pipeline", "cpu-queue", "CPU queue: pipeline"),
         Variant.twin("compute", "cpu-queue", "CPU queue: computing alone"),
         Variant.twin("upload", "cpu-queue", "CPU queue: sending alone"),
