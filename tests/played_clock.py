@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from brrr.core.measurement import Measurement
 from brrr.timing import host_times
 from brrr.timing.cpu_queue import CpuQueue
 
@@ -46,6 +47,13 @@ def play(clock: Clock, patch: pytest.MonkeyPatch) -> Clock:
     patch.setattr("brrr.timing.sampler.cpu_seconds", clock.cpu_seconds)
     patch.setattr(host_times, "clock_cost_s", lru_cache(host_times.clock_cost_s.__wrapped__))
     return clock
+
+
+def middle(m: Measurement, name: str) -> float:
+    """The median of a time that must be there."""
+    found = m.get(name)
+    assert found is not None, name
+    return found.median
 
 
 class PlayedQueue(CpuQueue):

@@ -2,12 +2,14 @@
 
 import time
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from formulas import Fake
 
 from brrr.core.errors import DeviceMemoryError
 from brrr.core.measurement import FIELDS, Estimate, Measurement, Point, Value
 from brrr_course.nouns.experiment import Experiment
+from brrr_course.view.explorer import Explorer, explore
 
 
 class Synthetic(Fake):
@@ -68,3 +70,9 @@ def made(experiment: Experiment, variant: str, key: tuple[Value, ...]) -> Measur
         middle = 4e-6 * rank * (1 + 0.2 * place) + grows
         times[field] = Estimate(middle, 0.97 * middle, 1.04 * middle, 31)
     return Measurement(**times, device="synthetic device")
+
+
+def live(**options: Any) -> tuple[Explorer, Synthetic]:
+    """An explorer over a source that measures in no time."""
+    source = Synthetic(live=True, name="toy", **options)
+    return explore("matmul", at={"size": 256}, lines=["cpu", "synchronized"], source=source), source

@@ -4,9 +4,7 @@ A GPU's stream, a worker thread and a plain call have one interface here, so tha
 written once, runs everywhere, and can be tested on a machine without a GPU.
 """
 
-import threading
 import time
-from collections import deque
 from collections.abc import Callable
 from math import inf
 from typing import Any
@@ -33,14 +31,11 @@ class Lane:
         """Issue a copy between two tensors of one shape."""
         host_copy(target, source)
 
-    def event(self) -> Any:
-        """A new event; it holds nothing back until it is recorded."""
-
-    def record(self, event: Any) -> None:
-        """Let the event stand for all that was issued to this lane so far; it may be recorded again and again."""
+    def record(self) -> Any:
+        """An event that stands for all that was issued to this lane so far."""
 
     def wait(self, event: Any) -> None:
-        """Let what is issued from here on run after what the event stands for now."""
+        """Let what is issued from here on run after the event; None holds nothing."""
 
     def synchronize(self) -> None:
         """Make the host wait until all that was issued has run."""
@@ -71,56 +66,42 @@ class StreamLane(Lane):
         with self._of.stream(self.stream):
             target.copy_(source, non_blocking=True)
 
-    def event(self) -> Any:
-        """An event without a time stamp, which is the cheaper kind."""
-        return self._of.Event(enable_timing=False)
-
-    def record(self, event: Any) -> None:
-        """Put the event behind what is in the stream."""
-        event.record(self.stream)
+    def record(self) -> Any:
+        """An event behind what is in the stream, without a time stamp, which is the cheaper kind."""
+        return self.stream.record_event(self._of.Event(enable_timing=False))
 
     def wait(self, event: Any) -> None:
         """The stream waits; the host does not."""
-        self.stream.wait_event(event)
+        if event is not None:
+            self.stream.wait_event(event)
 
     def synchronize(self) -> None:
         """Wait for the stream."""
         self.stream.synchronize()
 
 
-class ThreadEvent:
-    """An event between worker threads; recording it again replaces what it stands for, as with CUDA's."""
-
-    def __init__(self) -> None:
-        self.reached: threading.Event | None = None
-
-
 class ThreadLane(CpuQueue, Lane):
     """A worker thread with a queue, the CPU queue's stream.
 
     >>> lane, other = ThreadLane(), ThreadLane()
-    >>> done, event = [], lane.event()
+    >>> done = []
     >>> lane.run(done.append, "first")
-    >>> lane.record(event)
-    >>> other.wait(event)
+    >>> other.wait(lane.record())
     >>> other.run(done.append, "second")
     >>> other.synchronize()
     >>> done
     ['first', 'second']
 
     `link_bytes_per_s` makes copies as slow as a road to an accelerator: the worker sleeps for the rest of the time, as
-    a copy engine leaves the processor free. Lanes that count as one device share their `worked_s`; `name` and `copies`
-    say on a timeline who it was. Waiting for an event is no work.
+    a copy engine leaves the processor free; `name` and `copies` say on a timeline who it was.
     """
 
     def __init__(
-        self, link_bytes_per_s: float = inf, worked_s: deque[float] | None = None, *, name: str = "worker",
-        copies: str = "copy",
+        self, link_bytes_per_s: float = inf, *, name: str = "worker", copies: str = "copy",
+        beside: CpuQueue | None = None,
     ) -> None:  # fmt: skip
-        super().__init__()
+        super().__init__(beside=beside)
         self.link_bytes_per_s, self.name, self.copies = link_bytes_per_s, name, copies
-        if worked_s is not None:
-            self.worked_s = worked_s
 
     def run(self, call: Callable[..., Any], *args: Any) -> None:
         """Put the call into the queue."""
@@ -130,20 +111,6 @@ class ThreadLane(CpuQueue, Lane):
         """Put a copy into the queue, no faster than the link."""
         kind = kind or self.copies
         self._put(Ticket(kind, lane=self.name, kind=kind), self._send, target, source)
-
-    def event(self) -> ThreadEvent:
-        """A new event."""
-        return ThreadEvent()
-
-    def record(self, event: ThreadEvent) -> None:
-        """Set the event when the worker comes to it."""
-        event.reached = reached = threading.Event()
-        self._waiting.put((reached.set, (), None))
-
-    def wait(self, event: ThreadEvent) -> None:
-        """The worker waits for what the event stands for now."""
-        if event.reached is not None and not event.reached.is_set():
-            self._waiting.put((event.reached.wait, (), None))
 
     def _send(self, target: Any, source: Any) -> None:
         until = time.perf_counter() + source.nbytes / self.link_bytes_per_s

@@ -30,12 +30,10 @@ BUFFERS = 3
 
 @dataclass
 class Slot:
-    """A device buffer, and what has happened to it last: filled by the upload, worked on, fetched and free again."""
+    """A device buffer, and the event at which it is fetched and free again."""
 
     buffer: Any
-    filled: Any
-    done: Any
-    free: Any
+    free: Any = None
 
 
 class Pipeline:
@@ -103,7 +101,7 @@ class Pipeline:
         self.buffers = whole("Pipeline", "buffers", buffers)
         require_callable("Pipeline", "compute", compute, "a function that changes a chunk in place")
         self.upload, self.work, self.download = self.lanes = lanes or _lanes(self.device)
-        self._slots = [Slot(buffer, *(lane.event() for lane in self.lanes)) for buffer in self._allocated()]
+        self._slots = list(map(Slot, self._allocated()))
         self._next = 0
         self._known_pinned: set[int] = set()
 
@@ -142,13 +140,11 @@ class Pipeline:
         chunk = slot.buffer if len(source) == self.chunk_elements else slot.buffer[: len(source)]
         self.upload.wait(slot.free)
         self.upload.copy(chunk, source)
-        self.upload.record(slot.filled)
-        self.work.wait(slot.filled)
+        self.work.wait(self.upload.record())
         self.work.run(self.compute, chunk)
-        self.work.record(slot.done)
-        self.download.wait(slot.done)
+        self.download.wait(self.work.record())
         self.download.copy(target, chunk)
-        self.download.record(slot.free)
+        slot.free = self.download.record()
 
     def _allocated(self) -> Iterator[Any]:
         """The buffers, ready for lanes other than the stream that they were allocated on."""

@@ -35,6 +35,33 @@ class Ticket:
     kind: str = "kernel"
 
 
+class QueueEvent:
+    """What `torch.Event` is for a GPU: a moment in a queue's order, at which its worker notes the time.
+
+    >>> with CpuQueue() as queue:
+    ...     start, _, end = queue.record(), queue.submit(time.sleep, 0.001), queue.record()
+    ...     queue.synchronize()
+    ...     start.query(), start.elapsed_time(end) >= 1.0
+    (True, True)
+    """
+
+    def __init__(self) -> None:
+        self.reached, self._at_s = threading.Event(), 0.0
+
+    def note(self) -> None:
+        """The worker has come to it."""
+        self._at_s = time.perf_counter()
+        self.reached.set()
+
+    def query(self) -> bool:
+        """Whether the worker has come to it."""
+        return self.reached.is_set()
+
+    def elapsed_time(self, end: QueueEvent) -> float:
+        """Milliseconds to a later one."""
+        return 1e3 * (end._at_s - self._at_s)
+
+
 Job = tuple[Callable[..., Any], tuple[Any, ...], Ticket | None]
 """A call, and what notes when it ran; None for waiting, which is no work."""
 
@@ -53,19 +80,24 @@ class CpuQueue:
     ----------
     depth : int
         How many calls may wait. When the queue is full, `submit` blocks.
+    beside : CpuQueue, optional
+        Another queue of the same device, as a GPU has several streams: each has a worker of its own, and what waits for
+        one of them, notes its calls or ends it does so with all.
 
     Notes
     -----
     Only work that releases the GIL truly overlaps: a NumPy product does, a Python loop does not. If a submitted call
-    raises, the next `synchronize` raises it. `worked_s` holds the worker's seconds for each of the last
+    raises, the next `synchronize` raises it. `worked_s` holds the device's seconds for each of the last
     calls, as a profiler has a GPU's kernel times.
     """
 
-    def __init__(self, depth: int = DEPTH) -> None:
+    def __init__(self, depth: int = DEPTH, *, beside: CpuQueue | None = None) -> None:
         self._waiting: queue.Queue[Job | None] = queue.Queue(depth)
-        self._tickets: list[Ticket] | None = None
-        self._error: BaseException | None = None
-        self.worked_s: deque[float] = deque(maxlen=depth)
+        self.worked_s: deque[float] = beside.worked_s if beside else deque(maxlen=depth)
+        self._errors: list[BaseException] = beside._errors if beside else []
+        self._noting: list[list[Ticket]] = beside._noting if beside else []
+        self._queues: list[CpuQueue] = beside._queues if beside else []
+        self._queues.append(self)
         self._worker = threading.Thread(target=self._work, name="brrr-cpu-queue", daemon=True)
         self._worker.start()
 
@@ -76,26 +108,37 @@ class CpuQueue:
 
     def synchronize(self) -> None:
         """Wait until everything submitted has run; raise the first exception that one of the calls raised."""
-        self._waiting.join()
-        error, self._error = self._error, None
-        if error is not None:
-            raise error
+        for each in self._queues:
+            each._waiting.join()
+        if self._errors:
+            raise self._errors.pop()
+
+    def record(self) -> QueueEvent:
+        """An event that stands for all that was submitted so far."""
+        event = QueueEvent()
+        self._waiting.put((event.note, (), None))
+        return event
+
+    def wait(self, event: QueueEvent | None) -> None:
+        """Let what is submitted from here on run after the event; None holds nothing, and waiting is no work."""
+        if event is not None and not event.query():
+            self._waiting.put((event.reached.wait, (), None))
 
     @contextmanager
     def noting(self) -> Iterator[list[Ticket]]:
         """Collect the times of each call submitted in the ``with`` block; `synchronize` fills them in."""
-        tickets: list[Ticket] = []
-        self._tickets = tickets
+        self._noting.append([])
         try:
-            yield tickets
+            yield self._noting[-1]
         finally:
-            self._tickets = None
+            self._noting.pop()
 
     def close(self) -> None:
         """End the worker, after it has run all waiting calls."""
-        if self._worker.is_alive():
-            self._waiting.put(None)
-            self._worker.join()
+        for each in self._queues:
+            if each._worker.is_alive():
+                each._waiting.put(None)
+                each._worker.join()
 
     def __enter__(self) -> CpuQueue:
         return self
@@ -107,8 +150,8 @@ class CpuQueue:
         ticket.submitted_ns = time.perf_counter_ns()
         self._waiting.put((call, args, ticket))
         ticket.returned_ns = time.perf_counter_ns()
-        if self._tickets is not None:
-            self._tickets.append(ticket)
+        for tickets in self._noting:
+            tickets.append(ticket)
 
     def _work(self) -> None:
         while (job := self._waiting.get()) is not None:
@@ -117,7 +160,7 @@ class CpuQueue:
             try:
                 call(*args)
             except BaseException as error:
-                self._error = self._error or error
+                self._errors[:] = [*self._errors, error][:1]
             finally:
                 if ticket is not None:
                     ticket.started_ns, ticket.ended_ns = started_ns, time.perf_counter_ns()

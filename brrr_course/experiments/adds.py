@@ -94,7 +94,7 @@ EXPERIMENT = Experiment(
         Variant("numpy", "NumPy, two arrays", "cpu", line="numpy array"),
         Variant("torch-cpu", "torch, on the CPU", "cpu", implementation="torch"),
         Variant("torch-cuda", "torch, on the GPU", implementation="torch"),
-        Variant("queue", "torch, on the CPU queue", "cpu-queue", implementation="torch", stands_in_for="torch cuda"),
+        Variant("queue", "torch, on the CPU queue", "cpu-queue", implementation="torch", stands_in_for=("torch cuda",)),
     ),
     package=__name__,
     anchors=({"elements": 1},),

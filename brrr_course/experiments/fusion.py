@@ -141,16 +141,18 @@ def supports(variant: Variant, point: Point) -> bool:
     return variant.implementation != "compile" or point["elements"] in COMPILED[str(point["dtype"])]
 
 
+ON_CPU = {"eager": "eager", "blocks": "compile"}
+
+
 def _variant(kind: str, way: str, *, cpu: bool = False) -> Variant:
     """The chain is shown at first, the others on request: all at once would be two dozen lines."""
     name, label = f"{kind}-{way}", f"{KINDS[kind]}, {LABELS[way]}"
     shown = kind == "chain"
     if cpu:
-        return Variant(f"cpu-{name}", f"CPU, {label}", "cpu", implementation=way, operation=kind, shown=shown)
+        return Variant.twin(name, "cpu", f"CPU, {label}", implementation=way, operation=kind, shown=shown,
+                            stands_in_for=(f"{kind} {ON_CPU[way]}",))  # fmt: skip
     return Variant(name, label, implementation=way, operation=kind, shown=shown)
 
-
-ON_CPU = {"eager": "eager", "compile": "blocks"}
 
 EXPERIMENT = Experiment(
     title="Operators one by one, and fused",
@@ -162,9 +164,9 @@ EXPERIMENT = Experiment(
     ),
     variants=(
         *(_variant(kind, way) for kind, ways in MEASURED_WAYS.items() for way in ways),
-        *(_variant(kind, way, cpu=True) for kind in CPU_KINDS for way in ("eager", "blocks")),
+        *(_variant(kind, way, cpu=True) for kind in CPU_KINDS for way in ON_CPU),
         *(Variant(name, f"scale, add and ReLU on your GPU, {label}", "webgpu", timer="browser", operation="chain",
-                  implementation="eager" if way == "eager" else "fused", stands_in_for=f"chain {way}")
+                  implementation="eager" if way == "eager" else "fused", stands_in_for=(f"chain {way}",))
           for way, (name, label) in IN_BROWSER.items()),
     ),
     field="busy_s",
@@ -175,7 +177,6 @@ EXPERIMENT = Experiment(
              shown=False),
     ),
     package=__name__,
-    on_cpu={f"{kind} {way}": f"cpu {kind} {ON_CPU[way]}" for kind in CPU_KINDS for way in ON_CPU},
     anchors=({"elements": 2**14, "dtype": "float32"}, {"elements": 2**26, "dtype": "float32"}),
     rate=Rate("bytes", "B/s", "bytes that must move, a second"),
     guides=(BANDWIDTH,),

@@ -52,7 +52,7 @@ EXPERIMENT = Experiment(
     ),
     variants=(
         *(Variant(way, label, line=way) for way, label in RUNGS.items()),
-        *(Variant.twin(way, "cpu", f"{label}, on the CPU", stands_in_for=way)
+        *(Variant.twin(way, "cpu", f"{label}, on the CPU", stands_in_for=(way,))
           for way, label in RUNGS.items() if way not in ON_GPU_ALONE),
     ),
     field="host_s",

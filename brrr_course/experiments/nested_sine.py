@@ -98,10 +98,10 @@ EXPERIMENT = Experiment(
                 line="scripted first", shown=False, needs="CUDA"),
         Variant("cpu-drawing", "CPU, drawing the random numbers", "cpu", line="drawing", shown=False),
         Variant.twin("gpu-transfers", "cpu-queue", "CPU queue, data sent there and back",
-                     line_label="CPU queue with transfers", stands_in_for="with transfers"),
+                     line_label="CPU queue with transfers", stands_in_for=("with transfers",)),
         Variant.twin("gpu-transfers-sync", "cpu-queue", "CPU queue, extra wait", shown=False,
-                     stands_in_for="extra synchronize"),
-        Variant.twin("gpu", "cpu-queue", "CPU queue without transfers", stands_in_for="without transfers"),
+                     stands_in_for=("extra synchronize",)),
+        Variant.twin("gpu", "cpu-queue", "CPU queue without transfers", stands_in_for=("without transfers",)),
     ),
     field="latency_s",
     lines=(

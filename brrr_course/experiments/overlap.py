@@ -8,9 +8,7 @@ chunked pipeline of brrr.running.pipeline, and computing and sending alone.
 from __future__ import annotations
 
 import math
-from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from functools import cached_property, lru_cache, partial
 from typing import Any
 
@@ -19,9 +17,8 @@ from brrr.core.measurement import Point
 from brrr.counting.cost import Cost
 from brrr.gpu import CUDA, is_gpu, is_queue
 from brrr.gpu.datasheet import Hardware
-from brrr.running.lanes import StreamLane, ThreadLane
+from brrr.running.lanes import Lane, StreamLane, ThreadLane
 from brrr.running.pipeline import BUFFERS, Pipeline, host_array
-from brrr.timing.cpu_queue import CpuQueue, Ticket
 from brrr_course.experiments.checked import PointInputs, must_fit
 from brrr_course.experiments.lazily import np, torch
 from brrr_course.nouns.experiment import Axis, Experiment, Guide, Rate, Run, Variant, Workload
@@ -97,8 +94,10 @@ EXPERIMENT = Experiment(
         _variant("pipeline-two", "pipeline, two buffers", shown=False, line="two buffers"),
         _variant("source-serial", "the article's one stream", shown=False),
         _variant("source-streams", "the article's three streams", shown=False),
-        Variant.twin("serial", "cpu-queue", "CPU queue: one queue"),
-        Variant.twin("streams", "cpu-queue", "CPU queue: three queues that wait"),
+        Variant.twin("serial", "cpu-queue", "CPU queue: one queue", stands_in_for=("serial", "source serial")),
+        Variant.twin(
+            "streams", "cpu-queue", "CPU queue: three queues that wait", stands_in_for=("streams", "source streams")
+        ),
         Variant.twin("pipeline", "cpu-queue", "CPU queue: pipeline"),
         Variant.twin("compute", "cpu-queue", "CPU queue: computing alone"),
         Variant.twin("upload", "cpu-queue", "CPU queue: sending alone"),
@@ -180,37 +179,15 @@ TOY_CHUNK = 2**17
 """Elements of the toy's chunks: some milliseconds on its link, long against what waking a thread takes."""
 
 
-class LaneQueue(CpuQueue):
-    """Several worker lanes that count as one device: waiting for it waits for all of them."""
-
-    def __init__(self, lanes: Sequence[ThreadLane], worked_s: deque[float]) -> None:
-        self.lanes, self.worked_s = lanes, worked_s
-
-    def submit(self, call: Callable[..., Any], *args: Any) -> None:
-        """To the first lane."""
-        self.lanes[0].run(call, *args)
-
-    @contextmanager
-    def noting(self) -> Iterator[list[Ticket]]:
-        """Keep the tickets of all lanes."""
-        tickets: list[Ticket] = []
-        for lane in self.lanes:
-            lane._tickets = tickets
-        try:
-            yield tickets
-        finally:
-            for lane in self.lanes:
-                lane._tickets = None
-
-    def synchronize(self) -> None:
-        """Wait for all lanes, in the order in which they wait for each other."""
-        for lane in self.lanes:
-            lane.synchronize()
-
-    def close(self) -> None:
-        """End all workers."""
-        for lane in self.lanes:
-            lane.close()
+def one_by_one(lanes: tuple[Lane, Lane, Lane], x: Any, there: Any, compute: Callable[[Any], Any], out: Any) -> None:
+    """Send, compute and fetch, each on a lane of its own, which is waited for before the next one gets its work."""
+    up, work, down = lanes
+    up.copy(there, x)
+    up.synchronize()
+    work.run(compute, there)
+    work.synchronize()
+    down.copy(out, there)
+    down.synchronize()
 
 
 class Toy:
@@ -223,23 +200,18 @@ class Toy:
         self.data = Travelling.of(elements, int(point["sines"]), "cpu")
         self.out = torch.full_like(self.data.x, float("nan"))
         self.there = torch.full_like(self.data.x, float("nan"))
-        self.worked_s: deque[float] = deque(maxlen=1024)
-        self.up = self._lane("upload", "copy in")
-        self.work = self._lane("compute", "")
-        self.down = self._lane("download", "copy out")
+        self.up = ThreadLane(LINK_BYTES_PER_S, name="upload queue", copies="copy in")
+        self.work = ThreadLane(name="compute queue", beside=self.up)
+        self.down = ThreadLane(LINK_BYTES_PER_S, name="download queue", copies="copy out", beside=self.up)
         self.lanes = self.up, self.work, self.down
-
-    def _lane(self, name: str, copies: str) -> ThreadLane:
-        return ThreadLane(LINK_BYTES_PER_S, self.worked_s, name=f"{name} queue", copies=copies)
 
     def workload(self) -> Workload:
         """The variant's run, checked where its result lies."""
         name = self.variant.implementation
         run: Run = self.pipelined() if name == "pipeline" else getattr(self, name)
-        queue = LaneQueue(self.lanes, self.worked_s)
         checks = {"upload": copied(self.data, self.there), "compute": lambda _: self.data.error(self.there)}
         error = checks.get(name, lambda _: self.data.error(self.out))
-        return Workload(run, error, TOLERANCE, synchronize=queue.synchronize, close=queue.close, queue=queue)
+        return Workload(run, error, TOLERANCE, synchronize=self.up.synchronize, close=self.up.close, queue=self.up)
 
     def sines(self, values: torch.Tensor) -> None:
         """NumPy's sine: one thread, and the interpreter is free meanwhile."""
@@ -255,12 +227,7 @@ class Toy:
 
     def streams(self) -> None:
         """Three lanes, each waited for before the next one gets its work."""
-        self.up.copy(self.there, self.data.x)
-        self.up.synchronize()
-        self.work.run(self.sines, self.there)
-        self.work.synchronize()
-        self.down.copy(self.out, self.there)
-        self.down.synchronize()
+        one_by_one(self.lanes, self.data.x, self.there, self.sines, self.out)
 
     def pipelined(self) -> Run:
         """The course's own pipeline over the three lanes."""
@@ -330,14 +297,14 @@ def _source_serial(data: Travelling) -> tuple[Run, None]:
 
 
 @lru_cache(maxsize=1)
-def _streams() -> tuple[torch.cuda.Stream, ...]:
-    return tuple(torch.cuda.Stream() for _ in range(3))
+def _lanes() -> tuple[StreamLane, StreamLane, StreamLane]:
+    return StreamLane(CUDA), StreamLane(CUDA), StreamLane(CUDA)
 
 
 def _source_streams(data: Travelling) -> tuple[Run, None]:
     """The same on three streams, with a wait for each before the next one starts: the source's second version."""
     x, _ = data.pageable
-    up, work, down = _streams()
+    up, work, down = (lane.stream for lane in _lanes())
 
     def run() -> torch.Tensor:
         there = torch.empty_like(x, device=CUDA)
@@ -358,22 +325,9 @@ def _source_streams(data: Travelling) -> tuple[Run, None]:
 
 def _streams_pinned(data: Travelling) -> tuple[Run, torch.Tensor]:
     """The source's three streams and waits, with pinned memory and nothing allocated: only the waits are left."""
-    there = torch.empty(data.elements, device=CUDA)
-    up, work, down = _streams()
-    x, out = data.x, data.spoilt(data.out)
-
-    def run() -> None:
-        with torch.cuda.stream(up):
-            there.copy_(x, non_blocking=True)
-        up.synchronize()
-        with torch.cuda.stream(work):
-            sine_in_place(there, data.sines)
-        work.synchronize()
-        with torch.cuda.stream(down):
-            out.copy_(there, non_blocking=True)
-        down.synchronize()
-
-    return run, out
+    there, out = torch.empty(data.elements, device=CUDA), data.spoilt(data.out)
+    compute = partial(sine_in_place, count=data.sines)
+    return partial(one_by_one, _lanes(), data.x, there, compute, out), out
 
 
 def _pipeline(

@@ -71,7 +71,7 @@ def _variants() -> Iterator[Variant]:
                     name, line = f"{layer}-{stage}".replace(" ", "-"), f"{layer} {stage}"
                     yield Variant(
                         f"{queue}{name}", f"{title}, {label}", device, implementation=stage, operation=layer,
-                        shown=stage in CUMULATIVE and layer == "pseudo", stands_in_for=line if queue else "",
+                        shown=stage in CUMULATIVE and layer == "pseudo", stands_in_for=(line,) if queue else (),
                     )  # fmt: skip
 
 

@@ -121,11 +121,10 @@ EXPERIMENT = Experiment(
         Variant("checkpoint", "torch.utils.checkpoint"),
         Variant("compile-saved", "torch.compile, all saved"),
         Variant("compile", "torch.compile, its own choice"),
-        Variant("cpu-eager", "CPU, all saved", "cpu", implementation="eager"),
-        Variant("cpu-checkpoint", "CPU, torch.utils.checkpoint", "cpu", implementation="checkpoint"),
+        Variant.twin("eager", "cpu", "CPU, all saved"),
+        Variant.twin("checkpoint", "cpu", "CPU, torch.utils.checkpoint"),
     ),
     package=__name__,
-    on_cpu={way: f"cpu {way}" for way in ("eager", "checkpoint")},
     anchors=tuple({"activation": name, "depth": 8, "elements": 2**26} for name in ACTIVATIONS),
     rate=Rate("bytes", "B/s", "bytes that must move, a second"),
     guides=(

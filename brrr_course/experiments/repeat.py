@@ -107,9 +107,9 @@ def _variant(how: str, kind: str, label: str, shown: bool = True) -> Variant:
     return Variant(f"{how}-{kind}", label, implementation=how, operation=kind, shown=shown)
 
 
-def _twin(how: str, kind: str, label: str, line: str) -> Variant:
+def _twin(how: str, kind: str, label: str, *lines: str) -> Variant:
     return Variant.twin(f"{how}-{kind}", "cpu-queue", label, implementation=how, operation=kind, field="period_s",
-                        stands_in_for=line)  # fmt: skip
+                        stands_in_for=lines)  # fmt: skip
 
 
 EXPERIMENT = Experiment(
@@ -128,10 +128,11 @@ EXPERIMENT = Experiment(
         _variant("triton", FMA, "FMAs, Triton", shown=False),
         _variant("compile", FMA, "FMAs, torch.compile", shown=False),
         _variant("eager", MULTIPLY, "multiplications, one operator each", shown=False),
-        _twin("fused", MULTIPLY, "multiplications, fused", "cuda mul"),
+        _twin("fused", MULTIPLY, "multiplications, fused", "cuda mul", "compile mul"),
         _twin("fused", FMA, "multiply and add, fused", "cuda fma"),
         _twin("eager", MULTIPLY, "multiplications, one order each", "eager mul"),
-        Variant("webgpu-fma", "FMAs on your GPU", "webgpu", timer="browser", operation=FMA, stands_in_for="cuda fma"),
+        Variant("webgpu-fma", "FMAs on your GPU", "webgpu", timer="browser", operation=FMA,
+                stands_in_for=("cuda fma",)),
     ),
     field="busy_s",
     lines=(stand_in("cuda mul", "webgpu-fma", "period_s", "FMAs on your GPU"),),

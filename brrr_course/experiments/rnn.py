@@ -190,7 +190,7 @@ EXPERIMENT = Experiment(
     ),
     variants=(
         *(_variant(name, label) for name, label in LABELS.items()),
-        Variant("cpu", "PyTorch's layer on the CPU", "cpu", stands_in_for="cudnn"),
+        Variant("cpu", "PyTorch's layer on the CPU", "cpu", stands_in_for=("cudnn",)),
     ),
     field="span_s",
     lines=tuple(  # where a call overfills the gate

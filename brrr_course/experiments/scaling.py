@@ -65,7 +65,7 @@ def _variants() -> Iterator[Variant]:
                               line=f"{kind}{name}")  # fmt: skip
             yield variant
             yield replace(variant, name=f"cpu-{variant.name}", label=f"{variant.label}, on the CPU", device="cpu",
-                          line="", stands_in_for=variant.line)  # fmt: skip
+                          line="", stands_in_for=(variant.line,))  # fmt: skip
 
 
 EXPERIMENT = Experiment(

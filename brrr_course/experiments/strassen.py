@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from brrr.core.errors import NotRecordedError
 from brrr.core.measurement import DeviceKind, Estimate, Point
 from brrr.counting.cost import Cost, Matmul, OperatorCost
-from brrr.gpu import is_gpu
+from brrr.gpu import is_cpu, is_gpu
 from brrr.gpu.datasheet import Hardware
 from brrr.strassen.algebra.blocks import block_shape
 from brrr.strassen.implementations import IMPLEMENTATIONS, LEVELS, Implementation
@@ -75,7 +75,8 @@ SHOWN = (
 
 
 def _variant(name: str, label: str, device: DeviceKind, way: str, kind: str = "") -> Variant:
-    return Variant(name, label, device, implementation=way, operation=kind, shown=name in SHOWN)
+    twin = (way.replace("-", " "),) if is_cpu(device) and IMPLEMENTATIONS.get(way) in MEASURED else ()
+    return Variant(name, label, device, implementation=way, operation=kind, shown=name in SHOWN, stands_in_for=twin)
 
 
 def _label(way: Implementation) -> str:
@@ -321,7 +322,6 @@ EXPERIMENT = Experiment(
     variants=VARIANTS,
     field="span_s",
     package=__name__, needs="CUDA",
-    on_cpu={(gpu := way.name.replace("-", " ")): f"cpu {gpu}" for way in ON_CPU if way.form != "winograd"},
     anchors=({"size": 4096},),
     rate=Rate("flop", "FLOP/s", "effective rate, 2n^3 over the time"),
     guides=(
@@ -700,16 +700,14 @@ def growth(evidence: Evidence, form: str) -> Table:
     '2.82x'
     """
     found: dict[Key, float] = {}
-    for place, ways in (("", MEASURED), (CPU, ON_CPU)):
-        plain = evidence.table(f"{place}sgemm", "error", {}).values
-        for way in ways:
-            if way.inner == "sgemm" and way.form == form and way.level:
-                name, level = place + way.name, way.level
-                errors = evidence.table(name, "error", {}).values.items()
-                found |= {(name, *at): (error / plain[at]) ** (1 / level) for at, error in errors if at in plain}
-        if found:
-            return Table(("way", "size"), found)
-    raise NotRecordedError(f"no errors of {form}'s form and of the library's own product were measured")
+    plain = evidence.table("sgemm", "error", {}).values
+    for way in MEASURED:
+        if way.inner == "sgemm" and way.form == form and way.level:
+            errors = evidence.table(way.name, "error", {}).values.items()
+            found |= {(way.name, *at): (error / plain[at]) ** (1 / way.level) for at, error in errors if at in plain}
+    if not found:
+        raise NotRecordedError(f"no errors of {form}'s form and of the library's own product were measured")
+    return Table(("way", "size"), found)
 
 
 def choices(evidence: Evidence) -> Table:

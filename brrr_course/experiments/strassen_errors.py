@@ -63,7 +63,7 @@ EXPERIMENT = Experiment(
         Variant("strassen", "Strassen's form, float32"),
         Variant("default", "matmul as it chooses by itself, float32"),
         Variant("library", "the library's product, float32"),
-        Variant("cpu-strassen", "CPU, Strassen's form, float32", "cpu", implementation="strassen"),
+        Variant.twin("strassen", "cpu", "CPU, Strassen's form, float32"),
     ),
     field="span_s",
     package=__name__,

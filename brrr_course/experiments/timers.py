@@ -79,7 +79,7 @@ EXPERIMENT = Experiment(
         Variant.twin("measure", "cpu-queue", "measure(), kernels alone", field="kernel_s"),
         Variant.twin("no-sync", "cpu-queue", "without synchronize()", timer="no-sync", field="host_s"),
         Variant.twin(
-            "no-warm-up", "cpu-queue", "first call, no warm-up", timer="no-warm-up", stands_in_for="no warm-up"
+            "no-warm-up", "cpu-queue", "first call, no warm-up", timer="no-warm-up", stands_in_for=("no warm-up",)
         ),
         Variant.twin("sync-each-call", "cpu-queue", "synchronize() each call", timer="sync-each-call"),
     ),

@@ -59,9 +59,9 @@ EXPERIMENT = Experiment(
         Variant("device", "within the GPU's memory (read and written)"),
         Variant("cpu", "within the CPU's memory (read and written)", "cpu"),
         Variant("queue-pageable", "to the CPU queue, through a staging buffer", "cpu-queue",
-                implementation="queue", operation="pageable", stands_in_for="up pageable"),
+                implementation="queue", operation="pageable", stands_in_for=("up pageable",)),
         Variant("queue-pinned", "to the CPU queue, direct", "cpu-queue",
-                implementation="queue", operation="pinned", stands_in_for="up pinned"),
+                implementation="queue", operation="pinned", stands_in_for=("up pinned",)),
     ),
     field="period_s",
     lines=(

@@ -86,7 +86,7 @@ EXPERIMENT = Experiment(
                 operation="copy", prepare_s=ENERGY_S, shown=False, needs="CUDA"),
         Variant("once-copy", "copy, one torch operator", implementation="once", operation="copy", line="torch copy"),
         Variant.twin("once-copy", "cpu-queue", "copy, one order", implementation="once", operation="copy",
-                     stands_in_for="torch copy"),
+                     stands_in_for=("torch copy",)),
     ),
     field="busy_s",
     package=__name__,

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -20,11 +19,28 @@ from brrr.timing.cpu_queue import CpuQueue
 
 @dataclass
 class Host:
-    """The host's clock, what issuing a piece of work takes of it, and how often it waited."""
+    """The host's clock, what issuing a piece of work takes of it, how often it waited, and what ran on its lanes."""
 
     issue: float
     now: float = 0.0
     waits: int = 0
+    ran: list[Ran] = field(default_factory=list)
+
+    @property
+    def end(self) -> float:
+        """When the last piece of work ends."""
+        return max((ran.end for ran in self.ran), default=0.0)
+
+
+@dataclass(frozen=True)
+class Ran:
+    """One piece of work: which chunk, in which buffer, on which lane, from when to when."""
+
+    lane: str
+    chunk: int
+    buffer: int
+    start: float
+    end: float
 
 
 @dataclass(frozen=True)
@@ -45,10 +61,17 @@ class Queue:
     1.0
     >>> work.synchronize(); host.now, host.waits
     (5.5, 1)
+
+    A lane has a name, and a piece on it takes so long: it is what a student's schedule gets in the place of a stream.
+
+    >>> lane = Queue(host, "upload", 2.0)
+    >>> lane.submit(0, 0)
+    >>> host.ran[0].lane, host.end
+    ('upload', 8.0)
     """
 
-    def __init__(self, host: Host) -> None:
-        self.host, self.free_at = host, 0.0
+    def __init__(self, host: Host, name: str = "", takes: float = 0.0) -> None:
+        self.host, self.name, self.takes, self.free_at = host, name, takes, 0.0
 
     def run(self, takes: float) -> tuple[float, float]:
         """Issue a piece of work: when it starts, and when it ends."""
@@ -56,6 +79,10 @@ class Queue:
         start = max(self.free_at, self.host.now)
         self.free_at = start + takes
         return start, self.free_at
+
+    def submit(self, chunk: int, buffer: int) -> None:
+        """Issue a lane's work on a chunk in a buffer; it starts when the lane is free, and nobody waits for it."""
+        self.host.ran.append(Ran(self.name, chunk, buffer, *self.run(self.takes)))
 
     def record(self) -> Event:
         """An event that stands for all that was issued to this queue so far."""
@@ -73,54 +100,6 @@ class Queue:
 
 
 LANES = ("upload", "compute", "download")
-
-
-@dataclass(frozen=True)
-class Ran:
-    """One piece of work: which chunk, in which buffer, on which lane, from when to when."""
-
-    lane: str
-    chunk: int
-    buffer: int
-    start: float
-    end: float
-
-
-@dataclass
-class PretendMachine(Host):
-    """A host with three lanes, how long a piece takes on each, and what ran.
-
-    >>> machine = PretendMachine(0.01, durations={"upload": 1.0, "compute": 1.0, "download": 1.0})
-    >>> up, work, down = machine.lanes()
-    >>> up.submit(0, 0); work.wait(up.record()); work.submit(0, 0); work.synchronize()
-    >>> [(ran.lane, round(ran.end)) for ran in machine.ran], machine.waits
-    ([('upload', 1), ('compute', 2)], 1)
-    """
-
-    durations: Mapping[str, float] = field(default_factory=dict)
-    ran: list[Ran] = field(default_factory=list)
-
-    def lanes(self) -> tuple[Lane, Lane, Lane]:
-        """The three lanes, all of them idle."""
-        up, work, down = (Lane(self, name) for name in LANES)
-        return up, work, down
-
-    @property
-    def end(self) -> float:
-        """When the last piece of work ends."""
-        return max((ran.end for ran in self.ran), default=0.0)
-
-
-class Lane(Queue):
-    """One lane: what a student's schedule gets in the place of a stream."""
-
-    def __init__(self, machine: PretendMachine, name: str) -> None:
-        super().__init__(machine)
-        self.machine, self.name = machine, name
-
-    def submit(self, chunk: int, buffer: int) -> None:
-        """Issue this lane's work on a chunk in a buffer; it starts when the lane is free, and nobody waits for it."""
-        self.machine.ran.append(Ran(self.name, chunk, buffer, *self.run(self.machine.durations[self.name])))
 
 
 Formula = Any
@@ -242,32 +221,6 @@ class Gpu:
 # Live: an asynchronous device whose work has a known duration. The CPU queue, or the GPU.
 
 
-class QueueEvent:
-    """What torch.cuda.Event is for a GPU, on the CPU queue: its worker notes the time.
-
-    >>> with CpuQueue() as queue:
-    ...     start, _, end = QueueEvent(queue), queue.submit(time.sleep, 0.001), QueueEvent(queue)
-    ...     queue.synchronize()
-    ...     start.query(), start.elapsed_time(end) >= 1.0
-    (True, True)
-    """
-
-    def __init__(self, queue: CpuQueue) -> None:
-        self._at_s = 0.0
-        queue.submit(self._note)
-
-    def _note(self) -> None:
-        self._at_s = time.perf_counter()
-
-    def query(self) -> bool:
-        """Whether the worker has come to it."""
-        return self._at_s > 0
-
-    def elapsed_time(self, end: QueueEvent) -> float:
-        """Milliseconds to a later one."""
-        return 1e3 * (end._at_s - self._at_s)
-
-
 @dataclass(frozen=True)
 class Busy:
     """A live device: its badge, and calls that keep it busy for some seconds, record an event, and wait for all."""
@@ -294,7 +247,7 @@ def busy() -> Iterator[Busy]:
             plan.host.now = time.perf_counter()
             queue.submit(sleep_until, plan.run(duration_s)[1])
 
-        yield Busy("LIVE, CPU QUEUE", submit, partial(QueueEvent, queue), queue.synchronize)
+        yield Busy("LIVE, CPU QUEUE", submit, queue.record, queue.synchronize)
 
 
 def sleep_until(moment: float) -> None:

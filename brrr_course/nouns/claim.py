@@ -171,7 +171,7 @@ def functions_of(package: str) -> Mapping[str, Callable[..., Any]]:
 def scope_of(entry: Entry, evidence: Any, functions: Mapping[str, Callable[..., Any]] = {}) -> Scope:
     """What a claim's expressions are computed with."""
     at = {axis: values[0] if len(values) == 1 else list(values) for axis, values in entry.at.items()}
-    return Scope(evidence, at, functions, let=entry.let, stand_in=entry.stand_in)
+    return Scope(evidence, at, functions, let=entry.let, alone=entry.alone)
 
 
 def decided(entry: Entry, evidence: Any, functions: Mapping[str, Callable[..., Any]] = {}) -> Verdict:

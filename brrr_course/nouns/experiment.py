@@ -154,9 +154,9 @@ class Variant:
     end its process: a recording measures its points, with all their variants, in a process each.
 
     `field`, `line`, `line_label` and `shown` tell of its line what is not as usual: which of the six times, its name,
-    its label, whether it is drawn before anyone asks. `stands_in_for` names the line in whose place that line is shown
-    where there is no GPU: the CPU queue's, or the CPU's. `operation` and `implementation` say what runs, `needs` which
-    GPUs can (HAVE); by default any that torch knows. `device` is "cuda" for all of them.
+    its label, whether it is drawn before anyone asks. `stands_in_for` names the lines in whose place it is shown, and
+    read by claims, where there is no GPU. `operation` and `implementation` say what runs, `needs` which GPUs
+    can (HAVE); by default any that torch knows. `device` is "cuda" for all of them.
     """
 
     name: str
@@ -173,7 +173,7 @@ class Variant:
     line: str = ""
     line_label: str = ""
     shown: bool = True
-    stands_in_for: str = ""
+    stands_in_for: tuple[str, ...] = ()
     needs: str = ""
 
     def __post_init__(self) -> None:
@@ -191,7 +191,7 @@ class Variant:
 
         `told` are further fields of it; `implementation` and `stands_in_for` only where the name does not tell them.
         """
-        usual = {"implementation": of, "stands_in_for": of.replace("-", " ")}
+        usual = {"implementation": of, "stands_in_for": (of.replace("-", " "),)}
         return cls(f"{'queue' if is_queue(device) else 'cpu'}-{of}", label, device, **{**usual, **told})
 
     @property
@@ -207,21 +207,21 @@ class Variant:
     def its_line(self, field: Field, on: DeviceKind = "") -> Line:
         """The line that shows it in an experiment whose lines show `field`; `on` tells another kind of GPU than CUDA's.
 
-        >>> Variant("cpu-fused", "in one pass", "cpu", stands_in_for="fused").its_line("busy_s")
-        Line(name='queue fused', variant='cpu-fused', field='period_s', label='in one pass', shown=True, \
-stands_in_for='fused')
+        >>> Variant("cpu-fused", "in one pass", "cpu", stands_in_for=("fused",)).its_line("busy_s")
+        Line(name='cpu fused', variant='cpu-fused', field='period_s', label='in one pass', shown=True, \
+stands_in_for=('fused',))
         """
-        kind = "yours" if self.device == WEBGPU else "queue"
-        named = self.line or (f"{kind} {self.stands_in_for}" if self.stands_in_for else self.name.replace("-", " "))
+        kind = "" if is_cpu(self.device) else "yours" if self.device == WEBGPU else "queue"
+        twin = f"{kind} {self.stands_in_for[0]}" if self.stands_in_for and kind else self.name.replace("-", " ")
         shows = self.field or ELSEWHERE.get(on or self.device, BY_A_LOOP).get(field, field)
-        return Line(named, self.name, shows, self.line_label or self.label, self.shown, self.stands_in_for)
+        return Line(self.line or twin, self.name, shows, self.line_label or self.label, self.shown, self.stands_in_for)
 
 
 @dataclass(frozen=True)
 class Line:
     """One line of the figure: one of the six times of one variant. Several lines may show one variant.
 
-    `stands_in_for` names the line in whose place it is shown where there is no GPU: the CPU queue's, or the CPU's.
+    `stands_in_for` names the lines in whose place it is shown, and read by claims, where there is no GPU.
     """
 
     name: str
@@ -229,7 +229,7 @@ class Line:
     field: Field
     label: str
     shown: bool = True
-    stands_in_for: str = ""
+    stands_in_for: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if self.field not in FIELDS:
@@ -240,10 +240,10 @@ def stand_in(name: str, variant: str, field: Field, label: str, shown: bool = Tr
     """The line that stands in for another one where there is no GPU.
 
     >>> stand_in("cpu", "queue", "host_s", "CPU queue").stands_in_for
-    'cpu'
+    ('cpu',)
     """
     kind = "yours" if variant.startswith("webgpu") else "queue"
-    return Line(f"{kind} {name}", variant, field, label, shown, stands_in_for=name)
+    return Line(f"{kind} {name}", variant, field, label, shown, (name,))
 
 
 @dataclass(frozen=True)
@@ -435,8 +435,6 @@ class Experiment:
         A variant's `PredictedRun` at a point; None where no time is predicted.
     names_kernels : bool or tuple of str
         Whether measurements also note which kernels were launched; a tuple names the variants for which they do.
-    on_cpu : mapping of str
-        Maps a GPU's line to the CPU's line that is shown in its place if the data have no GPU.
     resident : bool
         Whether inputs are generated on the GPU and stay there; used to plan a recording.
     devices : int
@@ -463,7 +461,6 @@ class Experiment:
     settle: Callable[[Point], float] | None = None
     predicts: Callable[[Variant, Point], PredictedRun | None] | None = None
     names_kernels: bool | tuple[str, ...] = False
-    on_cpu: Mapping[str, str] = dataclasses.field(default_factory=dict)
     resident: bool = False
     devices: int = 1
     needs: str = ""
@@ -540,29 +537,24 @@ class Experiment:
         """The line of that name; ArgumentError with the names that exist."""
         return next((x for x in self.lines if x.name == name), None) or self._unknown("line", name, self.lines)
 
-    def twins(self, name: str) -> tuple[Line, ...]:
-        """The line of that name, and the one that stands in for it where there is no GPU."""
-        found = [each for each in self.lines if name in (each.name, each.stands_in_for)]
-        return tuple(sorted(found, key=lambda each: each.name != name))
-
     def in_browser(self, names: Collection[str]) -> list[Line]:
         """The lines of what a browser measures of its reader's GPU that stand beside any of these."""
-        return [x for x in self.lines if x.stands_in_for in names and self.variant(x.variant).device == WEBGPU]
+        return [x for x in self.lines if {*x.stands_in_for} & {*names} and self.variant(x.variant).device == WEBGPU]
 
     def stands_for(self, variant: str) -> tuple[str, ...]:
         """The variants for which this one stands in where there is no GPU."""
-        replaced = [each.stands_in_for for each in self.lines if each.variant == variant and each.stands_in_for]
-        return tuple(dict.fromkeys(self.line(name).variant for name in replaced))
+        own = [line for line in self.lines if line.variant == variant]
+        return tuple(dict.fromkeys(self.line(name).variant for line in own for name in line.stands_in_for))
 
     def available(self, name: str, variants: Collection[str]) -> Line | None:
-        """The line of that name if its variant is among the given ones, else the line that stands in for it.
+        """The line of that name if its variant is among the given ones, else one that stands in for it.
 
-        Where none of them runs on a GPU, it is the CPU's own line that `on_cpu` names.
+        Nothing stands in where one of them runs on a GPU.
         """
-        if self.on_cpu and not any(self.variant(each).on_gpu for each in variants):
-            name = self.on_cpu.get(name, name)
-        self.line(name)
-        return next((each for each in self.twins(name) if each.variant in variants), None)
+        line = self.line(name)
+        if line.variant in variants or any(self.variant(each).on_gpu for each in variants):
+            return line if line.variant in variants else None
+        return next((each for each in self.lines if name in each.stands_in_for and each.variant in variants), None)
 
     def point(self, **at: Value) -> dict[str, Value]:
         """A full, valid point: a value for every axis, each checked."""

@@ -72,8 +72,8 @@ class Scope:
     names: dict[str, Any] = field(default_factory=dict)
     let: Mapping[str, str] = field(default_factory=dict)
     """Expressions by name, each computed when it is first asked for."""
-    stand_in: Mapping[str, str] = field(default_factory=dict)
-    """What to read where a variant was not measured: a variant and, after a blank, one of COLUMNS; "" for nothing."""
+    alone: bool = False
+    """Whether nothing stands in for a variant that was not measured."""
     queued: list[str] = field(default_factory=list)
     """Variants that were read from the CPU queue."""
     known: dict[str, Any] = field(default_factory=dict)
@@ -81,10 +81,7 @@ class Scope:
 
     def column(self, name: str, variant: str, **at: Any) -> Any:
         """A table, or a single value where no axis is open."""
-        found = self._measured.table(variant, COLUMNS[name], {**self.at, **at}, alone=variant in self.stand_in)
-        if not found.values and (stand_in := self.stand_in.get(variant)):
-            other, _, column = stand_in.partition(" ")
-            found = self._measured.table(other, COLUMNS[column or name], {**self.at, **at})
+        found = self._measured.table(variant, COLUMNS[name], {**self.at, **at}, self.alone)
         self.queued += [variant] if found.queue else []
         if found.axes:
             return found
@@ -101,8 +98,8 @@ class Scope:
 
     def has(self, variant: str, **at: Any) -> bool:
         """Whether any such point was measured."""
-        where, alone = {**self.at, **at}, variant in self.stand_in
-        return any(self._measured.table(variant, column, where, alone).values for column in COLUMNS.values())
+        where = {**self.at, **at}
+        return any(self._measured.table(variant, column, where, self.alone).values for column in COLUMNS.values())
 
     def name(self, name: str) -> Any:
         """The value of a name."""

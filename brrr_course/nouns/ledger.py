@@ -33,7 +33,7 @@ class Entry:
 
     id: the experiment's name, a dot and the claim's. source: a key of the ledger's sources; place: where in it.
     value: the expressions that decide it; within, about or about_gain: what is allowed; at: where they look; let: names
-    for expressions; stand_in: what is read where a variant was not measured; unit and reads: how the numbers are told.
+    for expressions; alone: whether nothing stands in where there is no GPU; unit and reads: how the numbers are told.
     judge: the function that decides what no expression can say, decides: what it does. rivals: whom with, and what
     either side had prepared. fixed: the date of its text; after_data: whose recordings were there before. not_here: why
     nothing here can judge it; certain: why no recording can change its verdict. so_what: what follows for the reader,
@@ -60,7 +60,7 @@ class Entry:
     about_gain: float
     at: Mapping[str, tuple[str | float, ...]]
     let: Mapping[str, str]
-    stand_in: Mapping[str, str]
+    alone: bool
     unit: str
     reads: str
     judge: str
@@ -94,7 +94,7 @@ class Ledger:
 
 ABSENT: dict[str, Any] = {each.name: "" for each in fields(Entry)} | {
     "after_data": (), "changed": (), "because": {},
-    "value": (), "within": (), "about": 0, "about_gain": 0, "at": {}, "let": {}, "stand_in": {}, "unit": "x",
+    "value": (), "within": (), "about": 0, "about_gain": 0, "at": {}, "let": {}, "alone": False, "unit": "x",
 }  # fmt: skip
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
@@ -241,18 +240,16 @@ class Evidence:
         self.experiment.variant(variant)
         if self.source.known(self.experiment, variant):
             return [(variant, column)]
+        here = self.source.variants(self.experiment)
         lines = [line for line in self.experiment.lines if line.variant == variant]
         lines = [line for line in lines if line.field == column] or lines
-        twins = [twin for line in lines for twin in self.experiment.twins(line.name)[1:]]
+        twins = [twin for line in lines if (twin := self.experiment.available(line.name, here))]
         return [(twin.variant, twin.field if column in FIELDS else column) for twin in twins]
 
     def twin_curve(self, line: str, axis: str, **at: Value) -> dict[int, Estimate]:
         """A line along a numeric axis, the others held; that of the CPU queue where the line itself is missing."""
-        for each in self.experiment.twins(line):
-            with suppress(NotRecordedError):
-                return {int(size): time for size, time in self.curve(each.name, axis, **at).items()}
-        names = " or ".join(each.name for each in self.experiment.twins(line))
-        raise NotRecordedError(f"no point of {names} was measured")
+        there = self.experiment.available(line, self.source.variants(self.experiment))
+        return {int(size): time for size, time in self.curve(there.name if there else line, axis, **at).items()}
 
     def traced(self, variant: str, figure: str, **at: Value) -> float:
         """A figure of a variant's `Timeline`, or of the CPU queue's, at its first point; of `streams` their number.
@@ -265,7 +262,8 @@ class Evidence:
 
         NotRecordedError where it was not traced before: a claim traces nothing.
         """
-        for name in (variant, f"queue-{variant}"):
+        twins = [each.name for each in self.experiment.variants if variant in self.experiment.stands_for(each.name)]
+        for name in (variant, *twins):
             for point in self.source.traced(self.experiment, name):
                 if at.items() <= point.items():
                     found = getattr(self.source.timeline(self.experiment, name, point), figure)

@@ -177,14 +177,15 @@ def _yours(scene: Scene, names: Sequence[str]) -> Data:
     view, rate, known = scene.view, scene.experiment.rate_of(scene.view.rate), scene.experiment.in_browser
     over = {line: base for line, name in view.bases.items() for base in known([name])}
     found = [each for each in known([line.name for line in scene.lines])
-             if view.shows in ("time", "rate") or each.stands_in_for in over]  # fmt: skip
+             if view.shows in ("time", "rate") or each.stands_in_for[0] in over]  # fmt: skip
     if not found or not _over_x(scene):
         return {}
     lines = []
     for each in found:
-        base = over.get(each.stands_in_for)
+        beside = each.stands_in_for[0]
+        base = over.get(beside)
         label = f"{each.label}, over {words.rest(base.label, each.label)}" if base else each.label
-        lines.append([each.variant, each.field, each.stands_in_for, words.brief(label), label, base and base.variant])
+        lines.append([each.variant, each.field, beside, words.brief(label), label, base and base.variant])
     return {"yours": {"at": {name: value for name, value in scene.point.items() if name not in names},
                       "values": {name: list(scene.values[name]) for name in names},
                       "per": rate.of if rate is not None and view.shows == "rate" else "", "lines": lines,

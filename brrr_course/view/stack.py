@@ -78,9 +78,7 @@ def _note(label: str, missing: Sequence[str], time: Estimate, highest: Estimate)
 
 def stacked(scene: Scene) -> list[Part]:
     """The parts of a scene's stack where its sliders stand."""
-    here, lines = scene.here(), {line.name for line in scene.lines}
-    twins = {name: [each.name for each in scene.experiment.twins(name)] for name in scene.view.parts}
-    rungs = [next((each for each in twins[name] if each in lines), name) for name in twins]  # the source may lack some
+    here, rungs = scene.here(), [scene.quantity.here(name).name for name in scene.view.parts]
     return parts_of([(name, part_label(scene, name), here.get(name)) for name in rungs])
 
 
@@ -94,4 +92,4 @@ def is_full(scene: Scene) -> bool:
 def part_label(scene: Scene, line: str) -> str:
     """What a line's part is called: as `show` names it."""
     parts, drawn = scene.view.parts, scene.experiment.line(line)
-    return parts.get(line) or parts.get(drawn.stands_in_for) or drawn.label
+    return next((parts[name] for name in (line, *drawn.stands_in_for) if parts.get(name)), drawn.label)

@@ -19,18 +19,18 @@ from tests.refusals import refused
 
 ALLOWED = {
     # errors of each type; how many cases of float32, and of each other; how many special ones
-    "triton_cases": ({"float32": 1e-6, "bfloat16": 1e-2, "float16": 1e-3}, (10, 5), 8),
-    "triton_fused_cases": ({"float32": 1e-6, "bfloat16": 1.5e-2, "float16": 2e-3}, (13, 10), 7),
-    "linear_relu_cases": ({"float32": 1e-6, "bfloat16": 1e-2, "float16": 1e-3}, (8, 7), 5),
+    "pseudo_linear": ({"float32": 1e-6, "bfloat16": 1e-2, "float16": 1e-3}, (10, 5), 8),
+    "fused": ({"float32": 1e-6, "bfloat16": 1.5e-2, "float16": 2e-3}, (13, 10), 7),
+    "linear_relu": ({"float32": 1e-6, "bfloat16": 1e-2, "float16": 1e-3}, (8, 7), 5),
     # the interpreter cuts a float32 off where a GPU rounds it to the nearest bfloat16: twice the error
-    "repeat_cases": ({**TOLERANCE, "bfloat16": 2**-7}, (72, 72), 4),
+    "repeat": ({**TOLERANCE, "bfloat16": 2**-7}, (72, 72), 4),
 }
 
 
 @pytest.fixture(scope="module")
 def interpreted() -> dict[str, Any]:
     """What the kernels gave on fresh random input, in a process that runs them in the interpreter."""
-    return interpreted_cases(*ALLOWED)
+    return interpreted_cases()
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16"])

@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,8 +14,7 @@ from brrr.running import pipeline as module
 from brrr.running.lanes import Lane, ThreadLane
 from brrr.running.pipeline import Pipeline, default_chunks
 from brrr_course.lessons.exercises.lesson_02b import ISSUE, Trial, best
-from brrr_course.lessons.pretend import LANES, Event, PretendMachine
-from brrr_course.lessons.pretend import Lane as SimulatedLane
+from brrr_course.lessons.pretend import LANES, Host, Queue
 from tests.refusals import refused, values
 
 DEVICES = ("cpu", "cpu-queue")
@@ -98,17 +98,9 @@ def test_the_defaults_are_chunks_of_a_good_size() -> None:
 class PaperLane(Lane):
     """A simulated lane as the pipeline wants it; a copy and a call are both one piece of work."""
 
-    def __init__(self, lane: SimulatedLane, place: Callable[[Any], tuple[int, int]]) -> None:
+    def __init__(self, lane: Queue, place: Callable[[Any], tuple[int, int]]) -> None:
         self.lane, self.place = lane, place
-
-    def event(self) -> list[Event]:  # type: ignore[override]
-        return []
-
-    def record(self, event: list[Event]) -> None:  # type: ignore[override]
-        event[:] = [self.lane.record()]
-
-    def wait(self, event: list[Event]) -> None:  # type: ignore[override]
-        self.lane.wait(event[0] if event else None)
+        vars(self).update(record=lane.record, wait=lane.wait, synchronize=lane.synchronize)
 
     def copy(self, target: Any, source: Any) -> None:
         self.lane.submit(*self.place(target if self.lane.name == "upload" else source))
@@ -116,20 +108,18 @@ class PaperLane(Lane):
     def run(self, call: Any, *args: Any) -> None:
         self.lane.submit(*self.place(args[0]))
 
-    def synchronize(self) -> None:
-        self.lane.synchronize()
 
-
-def on_paper(trial: Trial) -> PretendMachine:
+def on_paper(trial: Trial) -> Host:
     """What the course's own pipeline does on the machine on paper; buffers are told apart by their addresses."""
-    machine = PretendMachine(ISSUE, durations=dict(zip(LANES, trial.durations, strict=True)))
+    machine = Host(ISSUE)
     buffers: dict[int, int] = {}
 
     def place(buffer: torch.Tensor) -> tuple[int, int]:
         number = buffers.setdefault(buffer.data_ptr(), len(buffers))
         return sum(ran.buffer == number for ran in machine.ran) // 3, number
 
-    up, work, down = (PaperLane(lane, place) for lane in machine.lanes())
+    lanes = map(partial(Queue, machine), LANES, trial.durations)
+    up, work, down = (PaperLane(lane, place) for lane in lanes)
     pipeline = Pipeline(
         squared, trial.chunks, chunks=trial.chunks, buffers=trial.buffers, device="cpu", lanes=(up, work, down)
     )
@@ -206,11 +196,9 @@ def test_without_a_gpu_it_says_so() -> None:
 def test_the_link_of_a_thread_lane_takes_its_time_and_no_work_is_counted_as_waiting() -> None:
     lane, other = ThreadLane(link_bytes_per_s=1e6), ThreadLane()
     x, out = arrays(2500)
-    event = lane.event()
-    other.wait(event)  # never recorded: holds nothing
+    other.wait(None)  # holds nothing
     lane.copy(out, x)
-    lane.record(event)
-    other.wait(event)
+    other.wait(lane.record())
     other.run(lambda: None)
     other.synchronize()
     for each in (lane, other):

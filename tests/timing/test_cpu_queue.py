@@ -56,3 +56,16 @@ def test_closing_twice_is_fine_and_ends_the_worker() -> None:
     queue.close()
     queue.close()
     assert not queue._worker.is_alive()
+
+
+def test_queues_beside_each_other_are_one_device() -> None:
+    """What is noted, timed, waited for, raised and ended of one of them is so of all."""
+    with CpuQueue() as queue, queue.noting() as tickets:
+        other = CpuQueue(beside=queue)
+        for call in (lambda: 1 / 0, lambda: [][0]):
+            other.submit(call)
+        with pytest.raises(ZeroDivisionError):
+            queue.synchronize()
+        queue.synchronize()
+    assert not other._worker.is_alive()
+    assert len(tickets) == len(queue.worked_s) == 2 and all(each.ended_ns for each in tickets)

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 import torch
-from played_clock import Clock
+from played_clock import Clock, middle
 from played_gpu import Gpu, forget
 
 from brrr.core.errors import BrrrError
-from brrr.core.measurement import Estimate, Measurement, median
+from brrr.core.measurement import Estimate, median
 from brrr.timing import activity, calibration, device_times, gate, graph_times, interleave, measure, naive
 from brrr.timing.activity import record_activity, waits
 from brrr.timing.calibration import Calibration, pairs_s
@@ -21,12 +21,6 @@ from brrr.timing.plan import Plan
 from brrr.timing.sampler import Sampler
 
 TICK_S = 40e-9
-
-
-def middle(m: Measurement, name: str) -> float:
-    found = m.get(name)
-    assert found is not None, name
-    return found.median
 
 
 def chain(gpu: Gpu, kernels: Sequence[float]) -> Callable[[], None]:

@@ -9,21 +9,15 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from played_clock import Clock, PlayedQueue
+from played_clock import Clock, PlayedQueue, middle
 
 from brrr.core.errors import DeviceMemoryError
-from brrr.core.measurement import FIELDS, Measurement
+from brrr.core.measurement import FIELDS
 from brrr.timing import interleave, measure, measure_together, sampler
 from brrr.timing.host_times import HostTimes
 from brrr.timing.plan import Plan
 from brrr.timing.readings import TURNS_NOTE, Readings
 from brrr.timing.sampler import Sampler, crowded
-
-
-def middle(m: Measurement, name: str) -> float:
-    found = m.get(name)
-    assert found is not None, name
-    return found.median
 
 
 def takes(clock: Clock, seconds: float) -> Callable[[], None]:

@@ -6,12 +6,13 @@ ran when: first whether each result is right, then how long it all took beside t
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
 from brrr.core.units import ratio
 from brrr_course.lessons.marks import Wrong, ask, exercise
-from brrr_course.lessons.pretend import LANES, Event, Lane, PretendMachine, Ran
+from brrr_course.lessons.pretend import LANES, Event, Host, Queue, Ran
 
 ISSUE = 0.01
 """What the host needs to launch one piece of work, where a piece takes about 1."""
@@ -22,7 +23,7 @@ SLACK = 1.05
 
 CLOSE = 1e-9
 
-Schedule = Callable[[int, int, Lane, Lane, Lane], Any]
+Schedule = Callable[[int, int, Queue, Queue, Queue], Any]
 
 
 @dataclass(frozen=True)
@@ -33,10 +34,10 @@ class Trial:
     buffers: int
     durations: tuple[float, float, float]
 
-    def run(self, schedule: Schedule) -> PretendMachine:
+    def run(self, schedule: Schedule) -> Host:
         """What the machine on paper did."""
-        machine = PretendMachine(ISSUE, durations=dict(zip(LANES, self.durations, strict=True)))
-        ask(schedule, self.chunks, self.buffers, *machine.lanes())
+        machine = Host(ISSUE)
+        ask(schedule, self.chunks, self.buffers, *map(partial(Queue, machine), LANES, self.durations))
         return machine
 
 
@@ -50,7 +51,7 @@ TRIALS = (
 """Equal lanes first, which is what the marks speak of; with a slow lane, a forgotten event shows."""
 
 
-def best(chunks: int, buffers: int, upload: Lane, compute: Lane, download: Lane) -> None:
+def best(chunks: int, buffers: int, upload: Queue, compute: Queue, download: Queue) -> None:
     """The schedule that waits only for what it needs, as brrr.running.pipeline has it."""
     free: list[Event | None] = [None] * buffers
     for chunk in range(chunks):
@@ -78,7 +79,7 @@ def pipeline(pipeline: Any) -> str:
 # ---- is the result right? ----
 
 
-def _results(trial: Trial, machine: PretendMachine) -> None:
+def _results(trial: Trial, machine: Host) -> None:
     for lane in LANES:
         if sorted(ran.chunk for ran in machine.ran if ran.lane == lane) != list(range(trial.chunks)):
             hint = "Submit every chunk from 0 to chunks - 1 to each lane."
@@ -114,7 +115,7 @@ def _order(by_lane: Mapping[str, Mapping[int, Ran]]) -> None:
 # ---- is it fast? ----
 
 
-def _pace(trial: Trial, machine: PretendMachine) -> None:
+def _pace(trial: Trial, machine: Host) -> None:
     if machine.now <= SLACK * trial.run(best).now:
         return
     used = len({ran.buffer for ran in machine.ran})
@@ -129,7 +130,7 @@ def _pace(trial: Trial, machine: PretendMachine) -> None:
     raise Wrong(f"the results are right, but a lane waits for more than it needs. {_time(trial, machine)}.", hint)
 
 
-def _time(trial: Trial, machine: PretendMachine) -> str:
+def _time(trial: Trial, machine: Host) -> str:
     one_by_one = trial.chunks * sum(trial.durations)
     gains = [ratio(one_by_one / m.now) for m in (machine, trial.run(best))]
     lanes = ", ".join(f"{name} {each:g}" for name, each in zip(LANES, trial.durations, strict=True))

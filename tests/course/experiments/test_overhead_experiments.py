@@ -64,9 +64,9 @@ def test_in_cpp_all_additions_are_made_and_without_a_compiler_that_is_said(monke
 
 def test_every_line_of_the_gpu_has_a_stand_in_where_a_cpu_can_do_it() -> None:
     for found, missing in ((HOST, {"graph", "pycuda"}), (SCALING, set())):
-        names = {line.name for line in found.lines}
-        gpu = {n for n in names if not n.startswith("queue ") and not n.endswith(("busy", "in a loop"))}
-        assert {n for n in gpu if f"queue {n}" not in names} == missing
+        gpu = {line.name for line in found.lines if found.variant(line.variant).on_gpu}
+        gpu = {name for name in gpu if not name.endswith(("busy", "in a loop"))}
+        assert gpu - {name for line in found.lines for name in line.stands_in_for} == missing
 
 
 # ---------------------------------------------------------------- without a GPU or a library

@@ -40,23 +40,21 @@ def test_each_rank_answers_for_itself(apart: Ranks) -> None:
     assert apart.call(rank_calls.number, 5) == [5, 6] and alive(apart) == [True, True]
 
 
-def test_a_dead_rank_is_named_with_its_exit_code_and_all_end(apart: Ranks) -> None:
-    with pytest.raises(UnavailableError, match="rank 1 of 2 died with exit code 3"):
-        apart.call(rank_calls.die, 1, 3)
-    assert alive(apart) == [False, False]
-    with pytest.raises(UnavailableError, match="have ended: UnavailableError: rank 1 of 2 died"):
-        apart.call(rank_calls.number, 5)
-
-
-@pytest.mark.parametrize(("raised", "caught", "said"), [
-    (KeyError("x"), RuntimeError, "rank 1: KeyError: 'x'"), (ArgumentError("f", "x", 1, "2"), ArgumentError, "x is 1"),
+@pytest.mark.parametrize(("call", "caught", "said"), [
+    ((rank_calls.die, 1, 3), UnavailableError, "rank 1 of 2 died with exit code 3"),
+    ((rank_calls.refuse, KeyError("x")), RuntimeError, "rank 1: KeyError: 'x'"),
+    ((rank_calls.refuse, ArgumentError("f", "x", 1, "2")), ArgumentError, "x is 1"),
+    ((rank_calls.sleep,), UnavailableError, r"no answer within 0\.3 s from rank \[0, 1\] of 2"),
 ])  # fmt: skip
-def test_what_one_rank_raises_is_raised_and_all_end(
-    apart: Ranks, raised: Exception, caught: type[Exception], said: str
+def test_what_ends_one_rank_is_told_then_and_afterwards_and_ends_all(
+    apart: Ranks, call: tuple[Any, ...], caught: type[Exception], said: str
 ) -> None:
+    apart.timeout_s = 0.3 if call == (rank_calls.sleep,) else apart.timeout_s
     with pytest.raises(caught, match=said):
-        apart.call(rank_calls.refuse, raised)
+        apart.call(*call)
     assert alive(apart) == [False, False]
+    with pytest.raises(UnavailableError, match=f"have ended: .*{said}"):
+        apart.call(rank_calls.number, 5)
 
 
 def test_a_script_without_a_guard_runs_once(tmp_path: Path) -> None:
@@ -72,13 +70,6 @@ def test_a_script_without_a_guard_runs_once(tmp_path: Path) -> None:
         [sys.executable, script], capture_output=True, text=True, env={**os.environ, "PYTHONPATH": paths}
     )
     assert (ran.stdout, ran.stderr) == ("runs\n[5, 6] False\n", "")
-
-
-def test_no_answer_in_time_ends_all(apart: Ranks) -> None:
-    apart.timeout_s = 0.3
-    with pytest.raises(UnavailableError, match=r"no answer within 0\.3 s from rank \[0, 1\] of 2"):
-        apart.call(rank_calls.sleep)
-    assert alive(apart) == [False, False]
 
 
 def test_an_interrupt_ends_all(apart: Ranks, monkeypatch: pytest.MonkeyPatch) -> None:

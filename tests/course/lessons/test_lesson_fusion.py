@@ -78,11 +78,11 @@ def test_where_the_data_have_no_gpu_the_cpus_own_lines_are_shown() -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_what_stands_for_a_gpus_line_is_a_line_of_the_cpu(name: str) -> None:
+def test_what_stands_in_for_a_line_of_the_gpu_runs_elsewhere(name: str) -> None:
     found = experiment(name)
-    for gpu, cpu in found.on_cpu.items():
-        assert found.variant(found.line(gpu).variant).on_gpu
-        assert found.variant(found.line(cpu).variant).device == "cpu"
+    for line in found.lines:
+        assert not line.stands_in_for or not found.variant(line.variant).on_gpu
+        assert all(found.variant(found.line(each).variant).on_gpu for each in line.stands_in_for)
 
 
 # ---- memory ----

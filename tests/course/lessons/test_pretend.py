@@ -6,7 +6,7 @@ import pytest
 
 from brrr_course.lessons.exercises import lesson_04b
 from brrr_course.lessons.exercises.lesson_02b import TRIALS, Trial, best
-from brrr_course.lessons.pretend import LANES, PretendMachine, busy
+from brrr_course.lessons.pretend import Host, Queue, busy
 
 
 @pytest.mark.parametrize("chunks", [1, 2, 5, 12, 40])
@@ -26,8 +26,8 @@ def test_the_slowest_lane_sets_the_pace() -> None:
 
 
 def test_an_event_stands_for_what_was_issued_before_it() -> None:
-    machine = PretendMachine(0.01, durations=dict.fromkeys(LANES, 1.0))
-    upload, compute, _ = machine.lanes()
+    machine = Host(0.01)
+    upload, compute = (Queue(machine, name, 1.0) for name in ("upload", "compute"))
     upload.submit(0, 0)
     early = upload.record()
     upload.submit(1, 1)

@@ -16,13 +16,13 @@ from brrr_course.nouns.source import Evidence
 
 UNARY = experiment("unary")
 BUSY = {"relu": {1024: 1.0, 65536: 2.0, 2**26: 4.0}, "gelu": {1024: 2.0, 65536: 3.0}}
-"""In seconds, 1 % wide; the CPU queue has its own alone."""
+"""In seconds, 1 % wide."""
 KNOWN = {
     name: {(size, "float32"): Measurement(busy_s=time_of(time), kernels=1) for size, time in times.items()}
     for name, times in BUSY.items()
 }
-KNOWN["queue-tanh"] = {(1024, "float32"): Measurement(kernel_s=time_of(8.0))}
-EVIDENCE = Evidence(UNARY, Kept(KNOWN))
+QUEUE = {"queue-tanh": {(1024, "float32"): Measurement(kernel_s=time_of(8.0))}}
+EVIDENCE, WITHOUT_A_GPU = Evidence(UNARY, Kept(KNOWN)), Evidence(UNARY, Kept(QUEUE))
 
 
 def value(text: str, **names: Any) -> Any:
@@ -57,7 +57,6 @@ def value(text: str, **names: Any) -> Any:
         ("doubled([n * n for n in (1, 2, 3)])[1]", 4),
         ("busy(f'{name}', elements=1024)", 2),
         ("has('relu') and not has('exp')", 1),
-        ("busy('tanh', elements=1024)", 8),
         ("kernels('relu', elements=1024)", 1),
         ("bytes('relu', elements=1024)", 8192),
         ("sheet('memory_bytes_per_s')", 4.8e12),
@@ -103,13 +102,19 @@ def entry(**fields: Any) -> Entry:
         ({"within": ((0, 3),), "reads": "{value}, of {n:} sizes", "let": {"n": "count(busy('gelu'))"}}, "holds",
          "2x (1.96x to 2.04x), of 2 sizes"),
         ({"value": ("busy('relu') > 0.5",)}, "holds", "yes"),
-        ({"value": ("busy('tanh', elements=1024)",), "within": ((8, 8),)}, "undecided", "on the CPU queue: 8x"),
     ],
 )  # fmt: skip
 def test_a_verdict_has_its_numbers_and_what_was_claimed(fields: dict[str, Any], status: str, text: str) -> None:
     ratio = ("busy('gelu', elements=1024) / busy('relu', elements=1024)",)
     found = decided(entry(**{"value": ratio} | fields), EVIDENCE)
     assert found.status == status and text in found.measured
+
+
+def test_what_stands_in_is_said_and_never_beside_a_gpu() -> None:
+    read = entry(value=("busy('tanh', elements=1024)",), within=((8, 8),))
+    assert decided(read, WITHOUT_A_GPU).measured.startswith("on the CPU queue: 8x")
+    with pytest.raises(NotRecordedError):
+        decided(read, Evidence(UNARY, Kept(KNOWN | QUEUE)))
 
 
 @pytest.mark.parametrize("texts", [("1", "where(busy('relu'), busy('relu') > 9)"), ("1 / (2 - 2)",)])

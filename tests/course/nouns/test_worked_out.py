@@ -3,12 +3,12 @@
 import math
 import tomllib
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import pytest
+from formulas import Kept
 
-from brrr.core.measurement import FIELDS, Badge, Estimate, Measurement
+from brrr.core.measurement import FIELDS, Estimate, Measurement
 from brrr_course.experiments import experiment
 from brrr_course.nouns.claim import Claim, functions_of, scope_of
 from brrr_course.nouns.expression import compute, estimate, flat
@@ -26,14 +26,8 @@ def evidence(case: dict[str, Any], claim: Claim) -> Evidence:
         if name not in ("flop", "bytes"):  # the experiment computes them from the point
             row[name] = Estimate(*value) if name in FIELDS else tuple(value[0]) if name == "flags" else value[0]
     known = {variant: {key: Measurement(**given) for key, given in found.items()} for variant, found in rows.items()}
-    badge = Badge("RECORDED", DEVICES[case["device"]], "2026-11-28", "")
-    source = SimpleNamespace(
-        name=f"recorded:{case['device']}",
-        kind="cuda",
-        badge=lambda *_: badge,
-        known=lambda _, variant: known.get(variant, {}),
-    )
-    return Evidence(experiment(claim.entry.experiment), cast(Any, source))
+    source = Kept(known, f"recorded:{case['device']}", DEVICES[case["device"]])
+    return Evidence(experiment(claim.entry.experiment), source)
 
 
 def letters(case: dict[str, Any]) -> dict[str, Any]:

@@ -47,16 +47,14 @@ def test_the_cpu_queue_ends_where_the_experiment_ends_it(synthetic_root: Path) -
     assert max(recorded.known(MATMUL, "queue")) == (4096,)
 
 
-def test_a_missing_point_names_the_three_nearest(synthetic_root: Path) -> None:
-    with pytest.raises(NotRecordedError) as caught:
-        Recorded("h200", synthetic_root).measure(MATMUL, "gpu", {"size": 5000})
-    assert "matmul has no 'gpu' at size=5000" in str(caught.value)
-    assert str(caught.value).endswith("nearest recorded: size=6000; size=4096; size=8192")
-
-
-def test_a_missing_variant_names_those_there_are(synthetic_root: Path) -> None:
-    with pytest.raises(NotRecordedError, match="the variants recorded are cpu, queue"):
-        Recorded("cpu", synthetic_root).measure(MATMUL, "gpu", {"size": 64})
+@pytest.mark.parametrize(("name", "device", "size", "said"), [
+    ("matmul", "h200", 5000, "matmul has no 'gpu' at size=5000.* nearest recorded: size=6000; size=4096; size=8192$"),
+    ("matmul", "cpu", 64, "the variants recorded are cpu, queue"),
+    ("softmax", "h200", 64, "experiment 'softmax' was not recorded; recorded are matmul"),
+])  # fmt: skip
+def test_what_is_missing_names_what_is(synthetic_root: Path, name: str, device: str, size: int, said: str) -> None:
+    with pytest.raises(NotRecordedError, match=said):
+        Recorded(device, synthetic_root).measure(dataclasses.replace(MATMUL, name=name), "gpu", {"size": size})
 
 
 @pytest.mark.parametrize("size", [0, -1, 1.5, "big", True, None])
@@ -73,12 +71,6 @@ def test_a_device_is_a_name_and_no_path(synthetic_root: Path, tmp_path: Path, de
         Recorded(device, synthetic_root)
     with pytest.raises(ArgumentError, match="`brrr record` makes one"):
         Recorded("h200", tmp_path / "nothing")
-
-
-def test_an_experiment_that_was_not_recorded_names_those_that_were(synthetic_root: Path) -> None:
-    other = dataclasses.replace(MATMUL, name="softmax")
-    with pytest.raises(NotRecordedError, match="experiment 'softmax' was not recorded; recorded are matmul"):
-        Recorded("h200", synthetic_root).known(other, "gpu")
 
 
 def test_a_session_reads_files_once_and_anew_when_they_have_changed(writable_root: Path, only_recordings: Any) -> None:

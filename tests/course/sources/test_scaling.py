@@ -6,12 +6,13 @@ from typing import Any
 
 import pytest
 import torch
-from formulas import Kept
+from formulas import Kept, time_of
+from played_clock import Clock
 from promises import ROOT
 
 from brrr.core import units
 from brrr.core.errors import ArgumentError
-from brrr.core.measurement import Estimate, Measurement
+from brrr.core.measurement import Measurement
 from brrr.counting.cost import Cost
 from brrr_course.sources.scaling import MEANS, Scaling, scaling_test
 
@@ -21,23 +22,12 @@ def sleeping(seconds: Callable[[int], float]) -> Callable[[int], Callable[[], No
     return lambda batch: lambda: time.sleep(seconds(batch))
 
 
-class Clock:
-    """Stands in for the machine's: a sleep takes as long as asked for, and a look at the clock 20 ns."""
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.ns = 0
-        monkeypatch.setattr(time, "sleep", lambda seconds: self.pass_by(round(seconds * 1e9)))
-        monkeypatch.setattr(time, "perf_counter_ns", lambda: self.pass_by(20))
-        monkeypatch.setattr(time, "perf_counter", lambda: self.pass_by(20) * 1e-9)
-
-    def pass_by(self, ns: int) -> int:
-        self.ns += ns
-        return self.ns
-
-
 @pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    return Clock(monkeypatch)
+def clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The machine's: a sleep takes as long as asked for, and a look at the clock 20 ns."""
+    played = Clock(20e-9)
+    for name in ("sleep", "perf_counter_ns", "perf_counter"):
+        monkeypatch.setattr(time, name, getattr(played, name))
 
 
 def same_bytes(batch: int) -> Cost:
@@ -92,10 +82,8 @@ def test_the_bytes_of_torch_functions_are_counted() -> None:
 
 
 def measured(period: float, busy: float | None = None, host: float | None = None, half: float = 0.01) -> Measurement:
-    def e(seconds: float | None) -> Estimate | None:
-        return None if seconds is None else Estimate(seconds, (1 - half) * seconds, (1 + half) * seconds, 40)
-
-    return Measurement(period_s=e(period), busy_s=e(busy), span_s=e(busy), host_s=e(host))
+    found = [None if each is None else time_of(each, half) for each in (period, busy, busy, host)]
+    return Measurement(**dict(zip(("period_s", "busy_s", "span_s", "host_s"), found, strict=True)))
 
 
 @pytest.mark.parametrize(

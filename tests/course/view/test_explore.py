@@ -9,7 +9,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from synthetic import Synthetic
+from synthetic import Synthetic, live
 
 from brrr.core.errors import ArgumentError, NotRecordedError
 from brrr_course.nouns.experiment import Axis, Experiment, Line, Variant
@@ -171,12 +171,6 @@ def test_the_static_edition_has_text_and_picture_but_no_widget(
 
 
 # ---- measuring ----
-
-
-def live(**options: Any) -> Any:
-    """An explorer over a live source that measures in no time."""
-    source = Synthetic(live=True, name="toy", **options)
-    return explore("matmul", at={"size": 256}, lines=["cpu", "synchronized"], source=source), source
 
 
 def test_nothing_is_measured_before_the_button() -> None:

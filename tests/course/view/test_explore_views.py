@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 import views
+from formulas import time_of
 from hypothesis import given
 from hypothesis import strategies as st
 from synthetic import Synthetic
@@ -276,10 +277,6 @@ def test_a_line_without_a_value_here_has_not_drifted(show: str) -> None:
 # ---- the stack ----
 
 
-def estimate(median: float, spread: float = 0.01) -> Estimate:
-    return Estimate(median, median * (1 - spread), median * (1 + spread), 9)
-
-
 def test_a_stack_s_parts_are_successive_differences() -> None:
     e = shown(views.Recorded(grows=0.0), show={"stack": views.PARTS})
     assert [part.line for part in e.parts] == list(views.PARTS)
@@ -292,10 +289,10 @@ def test_a_stack_s_parts_are_successive_differences() -> None:
 
 
 def test_a_negative_difference_is_zero_and_said() -> None:
-    within = parts_of([("a", "A", estimate(2.0)), ("b", "B", estimate(1.99)), ("c", "C", estimate(3.0))])
+    within = parts_of([("a", "A", time_of(2.0)), ("b", "B", time_of(1.99)), ("c", "C", time_of(3.0))])
     assert [part.value for part in within] == [2.0, 0.0, 1.0]
     assert within[1].note == "B is shown as zero: its difference is negative, within the noise."
-    beyond = parts_of([("a", "A", estimate(2.0)), ("b", "B", estimate(1.5)), ("c", "C", estimate(3.0))])
+    beyond = parts_of([("a", "A", time_of(2.0)), ("b", "B", time_of(1.5)), ("c", "C", time_of(3.0))])
     assert [part.value for part in beyond] == [2.0, 0.0, 1.0]
     assert "by more than the noise" in beyond[1].note
     e = shown(views.Recorded(grows=0.0, fixed={"aten": 3.99e-6}), show={"stack": views.PARTS})
@@ -311,7 +308,7 @@ def test_a_rung_that_is_missing_is_inside_the_next_part_and_said() -> None:
 
 @given(st.lists(st.floats(1e-9, 1e3), min_size=1, max_size=8), st.floats(0, 0.5))
 def test_parts_never_shrink_and_make_the_largest(medians: list[float], spread: float) -> None:
-    parts = parts_of([(str(n), str(n), estimate(median, spread)) for n, median in enumerate(medians)])
+    parts = parts_of([(str(n), str(n), time_of(median, spread)) for n, median in enumerate(medians)])
     assert len(parts) == len(medians)
     assert parts[-1].end == max(medians)
     assert all(part.value >= 0 and 0 <= part.low <= part.high for part in parts)

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 import views
-from synthetic import Synthetic
+from synthetic import live
 from traitlets import TraitError
 
 from brrr.core.errors import ArgumentError
@@ -28,12 +28,6 @@ def two_axes(monkeypatch: pytest.MonkeyPatch) -> Explorer:
     """An explorer over widths and batches, which stands at the first of each."""
     monkeypatch.setattr(explorer, "experiment_named", lambda name: views.EXPERIMENT)
     return explore("views", source=views.Recorded(), at={"width": views.WIDTHS[0], "batch": 64})
-
-
-def live(**options: Any) -> tuple[Explorer, Synthetic]:
-    """An explorer over a source that measures in no time."""
-    source = Synthetic(live=True, name="toy", **options)
-    return explore("matmul", at={"size": 256}, lines=["cpu", "synchronized"], source=source), source
 
 
 def said(shown: Explorer) -> str:
