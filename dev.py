@@ -179,7 +179,7 @@ def check_machine(python):
         if python["machine"] == "x86_64":
             raise SetupError(
                 "This is a Mac with an Intel processor, or a Python made for one. torch has had no packages for it "
-                "since 2.2, and this course needs 2.11. On an Intel Mac, open the course on Binder or Colab "
+                "since 2.2, and this course needs 2.13. On an Intel Mac, open the course on Binder or Colab "
                 "(see README.md); on Apple silicon, install the arm64 Python from https://www.python.org/downloads/"
             )
         major = int((platform.mac_ver()[0] or "99").split(".")[0])

@@ -428,7 +428,8 @@ def addressed(text: str) -> str:
     """The text with the repository's address in each `git clone`, and the ways in that rest on it."""
     address = pages()
     in_browser = PUBLISHED.format(address=address) if address else PAGES_ALONE
-    ways = "\n".join([AS_NOTEBOOKS, in_browser, FROM_INDEX if address else FROM_CLONE])
+    badges = [BADGES, ""] if address else []
+    ways = "\n".join([*badges, AS_NOTEBOOKS, in_browser, FROM_INDEX if address else FROM_CLONE])
     return re.sub(r"git clone .+? brrr\b", lambda _: f"git clone {REPOSITORY} brrr", between("ways", ways, text))
 
 
@@ -439,6 +440,10 @@ def pages() -> str:
     return f"https://{owner}.github.io/{name}/" if on_github else ""
 
 
+TESTS, INDEX = f"{REPOSITORY}/actions/workflows/tests.yml", "https://pypi.org/project/brrr-gpu/"
+BADGES = (
+    f"[![Tests]({TESTS}/badge.svg)]({TESTS}) [![On the package index](https://img.shields.io/pypi/v/brrr-gpu)]({INDEX})"
+)
 AS_NOTEBOOKS = f"- **As notebooks**, live where there is a GPU: `git clone {REPOSITORY} brrr && cd brrr && make lab` ([set-up](docs/setup.md))."
 PUBLISHED = (
     "- **In your browser**, with nothing to install: [ten minutes]({address}why.html), or [the course]({address})."

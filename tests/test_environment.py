@@ -39,7 +39,7 @@ def requirements(*extras: str) -> list[Requirement]:
     """The requirements of the whole course's installation (`base`) and of extras, of both distributions together."""
     small, course = project(), project(ROOT / "brrr_course")
     of, own = small["optional-dependencies"], course["optional-dependencies"]
-    lists = {"base": [*small["dependencies"], *of["torch"], *of["plot"], *course["dependencies"]], **own, **of}
+    lists = {"base": [*small["dependencies"], *of["plot"], *course["dependencies"]], **own, **of}
     found = [Requirement(text) for extra in extras for text in lists[extra]]
     return [one for one in found if one.name != small["name"]]
 

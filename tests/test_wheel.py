@@ -1,15 +1,11 @@
 """The packages that are built here hold what is the project's, whatever else lies in its folders."""
 
-import io
 import os
 import random
 import shutil
 import subprocess
 import sys
-import tarfile
 from pathlib import Path
-from typing import Any
-from zipfile import ZipFile
 
 import pytest
 
@@ -19,7 +15,7 @@ NAMES = ["class.db", "class.db-wal", "class.db.serving", "ada.token", "tokens/ad
          "mine/matmul.csv", "mine/matmul.samples.npz", "peaks.json", "01_async_timing.guesses.json", "x.html",
          ".netrc", "core.1234", "private.pem", "answers.md"]  # fmt: skip
 SECRET = b"a stranger's secret\n"
-BUILD = "import sys; from hatchling.build import *; [print(make(sys.argv[1])) for make in ({})]"
+BUILD = "import sys; from hatchling.build import *; build_sdist(sys.argv[1]); build_wheel(sys.argv[1])"
 
 
 @pytest.fixture(scope="module")
@@ -48,45 +44,42 @@ def clone(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root
 
 
-def built(folder: Path, out: Path, makes: str) -> dict[str, dict[str, bytes]]:
-    """By the built file's name what it holds."""
+def build(folder: Path, out: Path) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "PYTHONPATH": "", "GIT_CEILING_DIRECTORIES": str(out)}
+    command = [sys.executable, "-P", "-c", BUILD, str(out)]
+    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+
+
+def built(folder: Path, out: Path) -> dict[str, dict[str, bytes]]:
+    """By the built file's name what it holds: a sdist and a wheel."""
     out.mkdir()
-    settings: Any = {"cwd": folder, "capture_output": True, "text": True, "check": False}
-    environment = {**os.environ, "PYTHONPATH": ""}
-    done = subprocess.run([sys.executable, "-P", "-c", BUILD.format(makes), str(out)], env=environment, **settings)
+    done = build(folder, out)
     assert done.returncode == 0, done.stderr
     found: dict[str, dict[str, bytes]] = {}
-    for path in out.iterdir():
-        if path.suffix == ".whl":
-            with ZipFile(path) as wheel:
-                found[path.name] = {name: wheel.read(name) for name in wheel.namelist()}
-        else:
-            with tarfile.open(path) as archive:
-                files = {each.name: archive.extractfile(each) for each in archive if each.isfile()}
-                found[path.name] = {name: (file or io.BytesIO()).read() for name, file in files.items()}
+    for path in list(out.iterdir()):
+        inside = out / f"inside {path.name}"
+        shutil.unpack_archive(path, inside, "zip" if path.suffix == ".whl" else "gztar")
+        files = (each for each in inside.rglob("*") if each.is_file())
+        found[path.name] = {each.relative_to(inside).as_posix(): each.read_bytes() for each in files}
     return found
 
 
-@pytest.mark.parametrize(
-    ("folder", "makes", "files"), [("brrr_course", "build_wheel,", 1), (".", "build_wheel, build_sdist", 2)]
-)
-def test_nothing_of_a_stranger_s_is_packed(folder: str, makes: str, files: int, clone: Path, tmp_path: Path) -> None:
-    found = built(clone / folder, tmp_path / "out", makes)
-    assert len(found) == files
+@pytest.mark.parametrize("folder", ["brrr_course", "."])
+def test_nothing_of_a_stranger_s_is_packed(folder: str, clone: Path, tmp_path: Path) -> None:
+    found = built(clone / folder, tmp_path / "out")
+    assert len(found) == 2
     for name, content in found.items():
         assert [each for each, inner in content.items() if inner == SECRET] == [], name
         package = "brrr_course/" if "course" in name else "brrr/"
         listed = subprocess.run(["git", "ls-files", package], cwd=clone, stdout=subprocess.PIPE, text=True, check=True)
-        ours = {each for each in listed.stdout.splitlines() if not each.endswith("pyproject.toml")}
+        apart = ("pyproject.toml", "course/README.md", "tracked.py")  # what builds the course, at the top of its sdist
+        ours = {each for each in listed.stdout.splitlines() if not each.endswith(apart)}
         assert {each for each in ours if not any(inner.endswith(each) for inner in content)} == set(), name
+        assert any(inner.endswith("h200/sweeps.npz") for inner in content) == (folder == "."), "they lie in one of both"
 
 
 def test_without_git_the_course_is_not_built(clone: Path, tmp_path: Path) -> None:
-    """A folder of files alone does not tell which of them are the course's."""
+    """A folder of files alone does not tell which of them are the course's; but for a sdist, which holds no others."""
     shutil.copytree(clone, tmp_path / "copy", ignore=shutil.ignore_patterns(".git"))
-    command = [sys.executable, "-P", "-c", BUILD.format("build_wheel,"), str(tmp_path)]
-    environment = {**os.environ, "GIT_CEILING_DIRECTORIES": str(tmp_path)}
-    done = subprocess.run(
-        command, cwd=tmp_path / "copy" / "brrr_course", env=environment, capture_output=True, text=True, check=False
-    )
-    assert done.returncode and "Build in a clone" in done.stderr and not list(tmp_path.glob("*.whl"))
+    done = build(tmp_path / "copy" / "brrr_course", tmp_path)
+    assert done.returncode and "Build in a clone" in done.stderr and not list(tmp_path.glob("*.*"))

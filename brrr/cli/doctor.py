@@ -15,6 +15,7 @@ from operator import or_
 from typing import Any, Protocol
 
 from brrr.cli import inventory
+from brrr.cli.clean import clean
 from brrr.cli.inventory import Facts, Row
 from brrr.cli.report import report
 from brrr.core.cards import Card, Carded
@@ -104,12 +105,22 @@ class Broken:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """`brrr doctor [--require KIND] [--json] [--report]`: print what is here; status 1 if what is required is not."""
+    """`brrr doctor [--require KIND] [--json] [--report]`: print what is here; status 1 if what is required is not.
+
+    `brrr doctor --clean [NAME ...] [--yes]` lists what brrr keeps on the disk, and with `--yes` removes it.
+    """
     parser = argparse.ArgumentParser(prog="brrr doctor", description="What is here, and what would enable more.")
     parser.add_argument("--require", metavar="KIND", help="exit with 1 unless such a GPU works: cuda, mps, …")
     parser.add_argument("--json", action="store_true", help="print for a program instead of a person")
     parser.add_argument("--report", action="store_true", help="measure a few calls too, and print JSON to send to us")
+    parser.add_argument(
+        "--clean", nargs="*", metavar="NAME", help="list what brrr keeps on this disk, caches and yours"
+    )
+    parser.add_argument("--yes", action="store_true", help="with --clean: remove the caches, or what is named")
     options = parser.parse_args(argv)
+    if options.clean is not None:
+        print(clean(options.clean, options.yes))
+        return 0
     answer = doctor()
     if options.require and not is_gpu(options.require):  # once torch is loaded, which knows a vendor's own
         parser.error(f"--require is {options.require!r}; expected {device.accelerators()}, or a vendor's own")

@@ -294,7 +294,7 @@ def share(name: str, package: Path = PACKAGE) -> Path:
 
 
 # ---------------------------------------------------------------------------------------------------------------------
-# Where the package keeps what it can make again: compiled kernels, and which way to run a network was fastest.
+# Where the package keeps what it can make again, such as compiled kernels.
 
 VARIABLE = "BRRR_CACHE"
 """The environment variable that names another folder."""

@@ -55,6 +55,13 @@ def _outlive(parent: int) -> None:
 
 COMPILED = {"TORCHINDUCTOR_CACHE_DIR": "inductor", "TRITON_CACHE_DIR": "triton"}
 """Where torch.compile and Triton keep code that later processes run: a variable, and a folder of the cache."""
+KEPT = {
+    "kernels": "kernels that NVRTC compiled",
+    "inductor": "code that torch.compile made",
+    "triton": "kernels that Triton compiled",
+    "dask": "what the workers of `brrr class serve` write",
+}
+"""The folders of the cache, each made again when it is missed, and what lies in them."""
 
 
 def keep_compiled_code_private() -> None:

@@ -1,13 +1,16 @@
 """Code that is run from a cache: nobody else can have put it there."""
 
 import os
+import re
 import shutil
 import sys
 from pathlib import Path
 
 import pytest
 
-from brrr.core.private import COMPILED, keep_compiled_code_private, private_folder
+from brrr.cli import clean, doctor
+from brrr.core.files import PACKAGE
+from brrr.core.private import COMPILED, KEPT, keep_compiled_code_private, private_folder
 from brrr_course.sources.live import Live
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="folders there are the user's own")
@@ -62,3 +65,23 @@ def test_torch_s_own_choice_is_replaced_and_somebody_s_is_kept(cache: Path, monk
 def test_measuring_here_keeps_compiled_code_private(cache: Path) -> None:
     Live("cpu")
     assert [os.environ[variable] for variable in COMPILED] == [str(cache / name) for name in COMPILED.values()]
+
+
+def test_cleaning_lists_first(cache: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """With `--yes` the caches go, one's own where it is named alone, and what is nobody's of these never."""
+    monkeypatch.setattr(clean, "system_folder", lambda of: cache.parent / of)
+    for folder in (cache / "kernels", cache / "somebody's", cache.parent / "data" / "brrr" / "recordings"):
+        folder.mkdir(parents=True)
+        (folder / "file").write_bytes(bytes(1500))
+    for words, rest in (("", 3), ("--yes", 2), ("recordings", 2), ("recordings --yes", 1)):
+        assert doctor.main(["--clean", *words.split()]) == 0 and "1.5 kB" in (told := capsys.readouterr().out)
+        assert len([*cache.parent.rglob("file")]) == rest and ("this stays" in told) != ("recordings" in words)
+    assert (cache / "somebody's" / "file").is_file() and not (cache.parent / "data" / "brrr").exists()
+    with pytest.raises(ValueError, match=r"--clean is 'triton/\.\.'; expected no name, or some of kernels"):
+        doctor.main(["--clean", "triton/..", "--yes"])
+
+
+def test_every_folder_of_the_cache_can_be_named() -> None:
+    texts = [path.read_text("utf-8") for path in PACKAGE.parent.glob("brrr*/**/*.py")]
+    named = {name for text in texts for name in re.findall(r'private_folder\("(\w+)"\)', text)}
+    assert named | {*COMPILED.values()} == KEPT.keys()

@@ -1,0 +1,51 @@
+"""`brrr doctor --clean`: what brrr keeps for this user, how much that is, and the end of it."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Collection, Mapping
+from contextlib import suppress
+from pathlib import Path
+
+from brrr.core import units
+from brrr.core.errors import ArgumentError
+from brrr.core.files import cache_folder, system_folder
+from brrr.core.private import KEPT
+
+OWN = "recordings"
+WHAT = {**KEPT, OWN: "what you recorded and calibrated"}
+
+
+def places() -> Mapping[str, Path]:
+    """The folders that are there, by name; no other one of the cache, which `BRRR_CACHE` may share with others.
+
+    >>> places().keys() <= WHAT.keys()
+    True
+    """
+    all_of_them = {name: cache_folder() / name for name in KEPT} | {OWN: system_folder("data") / "brrr" / OWN}
+    return {name: folder for name, folder in all_of_them.items() if folder.is_dir()}
+
+
+def clean(names: Collection[str], yes: bool) -> str:
+    """Remove the named places, all but one's own where none is named, and say so; without `yes`, only say so."""
+    if wrong := {*names} - {*WHAT}:
+        raise ArgumentError("doctor", "--clean", " ".join(sorted(wrong)), f"no name, or some of {', '.join(WHAT)}")
+    there = places()
+    rows = [(name, WHAT[name], units.nbytes(_nbytes(folder)), str(folder)) for name, folder in there.items()]
+    chosen = [name for name in there if (name in names if names else name != OWN)]
+    for folder in (there[name] for name in chosen if yes):
+        shutil.rmtree(folder)
+        with suppress(OSError):  # it holds something else
+            folder.parent.rmdir()
+    said = "Removed" if yes else "Nothing was removed. With --yes this removes"
+    stays = [f"Unless you name it, this stays: {OWN}."] * (OWN in there and OWN not in chosen)
+    return "\n".join(
+        [*units.table(rows), f"{said}: {', '.join(chosen) or 'nothing'}.", *stays]
+        if rows
+        else ["brrr keeps nothing here."]
+    )
+
+
+def _nbytes(folder: Path) -> int:
+    """Of the files in it; of a link its own."""
+    return sum(path.lstat().st_size for path in folder.rglob("*") if path.is_symlink() or path.is_file())
