@@ -22,15 +22,16 @@ def places() -> Mapping[str, Path]:
     >>> places().keys() <= WHAT.keys()
     True
     """
-    all_of_them = {name: cache_folder() / name for name in KEPT} | {OWN: system_folder("data") / "brrr" / OWN}
-    return {name: folder for name, folder in all_of_them.items() if folder.is_dir()}
+    every = {name: cache_folder() / name for name in KEPT} | {OWN: system_folder("data") / "brrr" / OWN}
+    return {name: folder for name, folder in every.items() if folder.is_dir()}
 
 
 def clean(names: Collection[str], yes: bool) -> str:
     """Remove the named places, all but one's own where none is named, and say so; without `yes`, only say so."""
     if wrong := {*names} - {*WHAT}:
         raise ArgumentError("doctor", "--clean", " ".join(sorted(wrong)), f"no name, or some of {', '.join(WHAT)}")
-    there = places()
+    if not (there := places()):
+        return "brrr keeps nothing here."
     rows = [(name, WHAT[name], units.nbytes(_nbytes(folder)), str(folder)) for name, folder in there.items()]
     chosen = [name for name in there if (name in names if names else name != OWN)]
     for folder in (there[name] for name in chosen if yes):
@@ -39,11 +40,7 @@ def clean(names: Collection[str], yes: bool) -> str:
             folder.parent.rmdir()
     said = "Removed" if yes else "Nothing was removed. With --yes this removes"
     stays = [f"Unless you name it, this stays: {OWN}."] * (OWN in there and OWN not in chosen)
-    return "\n".join(
-        [*units.table(rows), f"{said}: {', '.join(chosen) or 'nothing'}.", *stays]
-        if rows
-        else ["brrr keeps nothing here."]
-    )
+    return "\n".join([*units.table(rows), f"{said}: {', '.join(chosen) or 'nothing'}.", *stays])
 
 
 def _nbytes(folder: Path) -> int:

@@ -113,9 +113,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--require", metavar="KIND", help="exit with 1 unless such a GPU works: cuda, mps, …")
     parser.add_argument("--json", action="store_true", help="print for a program instead of a person")
     parser.add_argument("--report", action="store_true", help="measure a few calls too, and print JSON to send to us")
-    parser.add_argument(
-        "--clean", nargs="*", metavar="NAME", help="list what brrr keeps on this disk, caches and yours"
-    )
+    parser.add_argument("--clean", nargs="*", metavar="NAME", help="list what brrr keeps on the disk")
     parser.add_argument("--yes", action="store_true", help="with --clean: remove the caches, or what is named")
     options = parser.parse_args(argv)
     if options.clean is not None:
