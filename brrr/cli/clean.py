@@ -32,7 +32,8 @@ def clean(names: Collection[str], yes: bool) -> str:
         raise ArgumentError("doctor", "--clean", " ".join(sorted(wrong)), f"no name, or some of {', '.join(WHAT)}")
     if not (there := places()):
         return "brrr keeps nothing here."
-    rows = [(name, WHAT[name], units.nbytes(_nbytes(folder)), str(folder)) for name, folder in there.items()]
+    held = (sum(path.lstat().st_size for path in each.rglob("*") if not path.is_dir()) for each in there.values())
+    rows = [(name, WHAT[name], units.nbytes(size), str(there[name])) for name, size in zip(there, held, strict=True)]
     chosen = [name for name in there if (name in names if names else name != OWN)]
     for folder in (there[name] for name in chosen if yes):
         shutil.rmtree(folder)
@@ -41,8 +42,3 @@ def clean(names: Collection[str], yes: bool) -> str:
     said = "Removed" if yes else "Nothing was removed. With --yes this removes"
     stays = [f"Unless you name it, this stays: {OWN}."] * (OWN in there and OWN not in chosen)
     return "\n".join([*units.table(rows), f"{said}: {', '.join(chosen) or 'nothing'}.", *stays])
-
-
-def _nbytes(folder: Path) -> int:
-    """Of the files in it; of a link its own."""
-    return sum(path.lstat().st_size for path in folder.rglob("*") if path.is_symlink() or path.is_file())
