@@ -65,7 +65,7 @@ def target(source: Path, out: Path) -> Path:
 def read(source: Path) -> Any:
     """The notebook of a source, without outputs; the cells' ids follow their places, so that a rebuild changes none.
 
-    Cells tagged `teaching` are for docs/teaching.md alone.
+    Cells tagged `teaching` are for docs/teaching_lessons.md alone.
     """
     notebook = jupytext.read(source, fmt="py:percent")
     notebook.cells = [cell for cell in notebook.cells if "teaching" not in cell.metadata.get("tags", [])]
@@ -124,7 +124,7 @@ def _reason(mark: re.Match[str]) -> str:
 def not_so(source: Path) -> list[str]:
     """The conditions behind a source's sentences that do not hold, each with what it comes to.
 
-    A condition is an expression of docs/claims.md over medians: it is true, or `EXPRESSION is LOW to HIGH`. Before it,
+    A condition is an expression of docs/claims_notation.md over medians: it is true, or `EXPRESSION is LOW to HIGH`. Before it,
     `NAME = EXPRESSION` gives a name, and `at(AXIS=VALUE)` is where times are read that do not say otherwise.
     `EXPERIMENT@h100` asks another recording than the lesson's.
     """
@@ -361,7 +361,7 @@ def sentences() -> str:
     return "\n".join([
         "# What makes it so", "", "<!-- notebooks/build.py makes this page of the lessons -->",
         "The lessons' sentences with *all*, *nothing*, *at most* and the like. Behind each stands the condition that the build",
-        "evaluates over the recording's medians (`docs/claims.md` has the notation), or why it needs no measurement.", "",
+        "evaluates over the recording's medians (`docs/claims_notation.md` has the notation), or why it needs no measurement.", "",
         "| lesson | sentence | so because |", "| --- | --- | --- |", *rows, "",
     ])  # fmt: skip
 
@@ -370,11 +370,11 @@ def _cell(text: str) -> str:
     return re.sub(r"\[\[(?:[^\]|]*\|)?([^\]]*)\]\]", r"\1", text).replace("|", "\\|")
 
 
-TEACHING, README = HERE.parent / "docs" / "teaching.md", HERE.parent / "README.md"
+TEACHING, README = HERE.parent / "docs" / "teaching_lessons.md", HERE.parent / "README.md"
 
 
 def teaching() -> str:
-    """The teacher's page: its head as it stands, then each lesson's section, the last cell of its solution."""
+    """The teacher's page of lessons: its head as it stands, then each lesson's section, the last cell of its solution."""
     head, mark, _ = TEACHING.read_text(encoding="utf-8").partition("tagged `teaching`. -->\n")
     return "\n\n".join([head + mark.rstrip(), *(_section(source) for source in lessons())]) + "\n"
 
