@@ -8,17 +8,9 @@ from harness import LESSONS, REPOSITORY, build_script, read
 
 build = build_script()
 DOCS = REPOSITORY / "docs"
-PAGES = [REPOSITORY / "README.md", *sorted(DOCS.glob("*.md"))]
 TEACHING = DOCS / "teaching_lessons.md"
-PARTS = (
-    "| Goal |",
-    "| Minutes |",
-    "| Before |",
-    "| Answers |",
-    "**Three usual wrong guesses**",
-    "**Answers",
-    "**To discuss.**",
-)
+PARTS = ("| Goal |", "| Minutes |", "| Before |", "| Answers |",
+         "**Three usual wrong guesses**", "**Answers", "**To discuss.**")  # fmt: skip
 
 
 def sections(text: str) -> dict[str, str]:
@@ -48,7 +40,7 @@ def test_a_section_that_lacks_something_is_found() -> None:
     assert lacks(section.replace("\n3. ", "\n")) == ["guess 3"]
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda path: path.stem)
+@pytest.mark.parametrize("page", [REPOSITORY / "README.md", *sorted(DOCS.glob("*.md"))], ids=lambda path: path.stem)
 def test_links_to_files_lead_somewhere(page: Path) -> None:
     """Those between pages, with their headings, are held by test_links.py; `make site` writes public/."""
     links = re.findall(r"\]\((?!https?:|public/)([^)#]+)", page.read_text("utf-8"))
