@@ -31,6 +31,7 @@ from typing import TYPE_CHECKING, Any
 import jupytext
 import nbformat
 from nbclient import NotebookClient
+from nbformat.v4 import new_markdown_cell
 
 from brrr.core.errors import BrrrError, NotRecordedError
 from brrr.core.units import quantity
@@ -39,8 +40,8 @@ from brrr_course.nouns.claim import functions_of
 from brrr_course.nouns.experiment import has_gpu
 from brrr_course.nouns.expression import ExpressionError, Scope, Table, compute, flat, middle, pointwise
 from brrr_course.nouns.ledger import course_devices, ledger_path, read_ledger
-from brrr_course.nouns.places import REPOSITORY
 from brrr_course.nouns.source import Evidence
+from brrr_course.site.addresses import in_colab, repository
 
 if TYPE_CHECKING:
     from brrr_course.lessons.claims_table import ClaimsTable
@@ -65,7 +66,7 @@ def target(source: Path, out: Path) -> Path:
 def read(source: Path) -> Any:
     """The notebook of a source, without outputs; the cells' ids follow their places, so that a rebuild changes none.
 
-    Cells tagged `teaching` are for docs/teaching.md alone.
+    Cells tagged `teaching` are for docs/teaching_lessons.md alone.
     """
     notebook = jupytext.read(source, fmt="py:percent")
     notebook.cells = [cell for cell in notebook.cells if "teaching" not in cell.metadata.get("tags", [])]
@@ -76,6 +77,9 @@ def read(source: Path) -> Any:
     told = _told(source, notebook.metadata.get("readme", {}))
     if told:
         notebook.cells[0].source += f"\n\n{_minutes_said(notebook, int(told['minutes']))}"
+    if colab := in_colab(source.stem) if source.parent == SOURCE else "":
+        told_there = f"[{BADGE}]({colab})\n\n{IN_COLAB.format(repository())}"
+        notebook.cells.insert(1, new_markdown_cell(told_there, id="colab", metadata={"tags": ["setup", "colab"]}))
     own = {**notebook.metadata.get("brrr", {}), **told}
     kernel = {"name": "python3", "display_name": "Python 3 (ipykernel)", "language": "python"}
     notebook.metadata = nbformat.from_dict({"kernelspec": kernel, "brrr": own})
@@ -124,7 +128,7 @@ def _reason(mark: re.Match[str]) -> str:
 def not_so(source: Path) -> list[str]:
     """The conditions behind a source's sentences that do not hold, each with what it comes to.
 
-    A condition is an expression of docs/claims.md over medians: it is true, or `EXPRESSION is LOW to HIGH`. Before it,
+    A condition is an expression of docs/claims_notation.md over medians: it is true, or `EXPRESSION is LOW to HIGH`. Before it,
     `NAME = EXPRESSION` gives a name, and `at(AXIS=VALUE)` is where times are read that do not say otherwise.
     `EXPERIMENT@h100` asks another recording than the lesson's.
     """
@@ -361,7 +365,7 @@ def sentences() -> str:
     return "\n".join([
         "# What makes it so", "", "<!-- notebooks/build.py makes this page of the lessons -->",
         "The lessons' sentences with *all*, *nothing*, *at most* and the like. Behind each stands the condition that the build",
-        "evaluates over the recording's medians (`docs/claims.md` has the notation), or why it needs no measurement.", "",
+        "evaluates over the recording's medians (`docs/claims_notation.md` has the notation), or why it needs no measurement.", "",
         "| lesson | sentence | so because |", "| --- | --- | --- |", *rows, "",
     ])  # fmt: skip
 
@@ -370,11 +374,11 @@ def _cell(text: str) -> str:
     return re.sub(r"\[\[(?:[^\]|]*\|)?([^\]]*)\]\]", r"\1", text).replace("|", "\\|")
 
 
-TEACHING, README = HERE.parent / "docs" / "teaching.md", HERE.parent / "README.md"
+TEACHING, README = HERE.parent / "docs" / "teaching_lessons.md", HERE.parent / "README.md"
 
 
 def teaching() -> str:
-    """The teacher's page: its head as it stands, then each lesson's section, the last cell of its solution."""
+    """The teacher's page of lessons: its head as it stands, then each lesson's section, the last cell of its solution."""
     head, mark, _ = TEACHING.read_text(encoding="utf-8").partition("tagged `teaching`. -->\n")
     return "\n\n".join([head + mark.rstrip(), *(_section(source) for source in lessons())]) + "\n"
 
@@ -425,30 +429,42 @@ def timed() -> str:
 
 
 def addressed(text: str) -> str:
-    """The text with the repository's address in each `git clone`, and the ways in that rest on it."""
+    """The text with how to clone the repository, and with README's ways in that need its address."""
     address = pages()
-    in_browser = PUBLISHED.format(address=address) if address else PAGES_ALONE
-    badges = [BADGES, ""] if address else []
-    ways = "\n".join([*badges, AS_NOTEBOOKS, in_browser, FROM_INDEX if address else FROM_CLONE])
-    return re.sub(r"git clone .+? brrr\b", lambda _: f"git clone {REPOSITORY} brrr", between("ways", ways, text))
+    colab = f"- **In Colab**: [{BADGE}]({in_colab('00_start_here')})"
+    ways = [BADGES.format(repository()), "", PUBLISHED.format(address), colab, FROM_INDEX]
+    text = between("ways", "\n".join(ways if address else [FROM_CLONE]), text)
+    return between("clone", CLONE.format(repository()) if repository() else CLONE_IN_WORDS, text)
 
 
 def pages() -> str:
     """Where the site stands, of a repository on GitHub; empty for another."""
-    _, on_github, own = REPOSITORY.partition("https://github.com/")
+    _, on_github, own = repository().partition("https://github.com/")
     owner, _, name = own.partition("/")
     return f"https://{owner}.github.io/{name}/" if on_github else ""
 
 
-TESTS, INDEX = f"{REPOSITORY}/actions/workflows/tests.yml", "https://pypi.org/project/brrr-gpu/"
 BADGES = (
-    f"[![Tests]({TESTS}/badge.svg)]({TESTS}) [![On the package index](https://img.shields.io/pypi/v/brrr-gpu)]({INDEX})"
+    "[![Tests]({0}/actions/workflows/tests.yml/badge.svg)]({0}/actions/workflows/tests.yml) "
+    "[![On the package index](https://img.shields.io/pypi/v/brrr-gpu)](https://pypi.org/project/brrr-gpu/)"
 )
-AS_NOTEBOOKS = f"- **As notebooks**, live where there is a GPU: `git clone {REPOSITORY} brrr && cd brrr && make lab` ([set-up](docs/setup.md))."
-PUBLISHED = (
-    "- **In your browser**, with nothing to install: [ten minutes]({address}why.html), or [the course]({address})."
-)
-PAGES_ALONE = "- **In a browser**: `make site` in the clone takes some minutes; then `public/why.html` (ten minutes) and `public/index.html` open without a server."
+CLONE = """\
+```bash
+git clone --depth 1 {} brrr && cd brrr
+```"""
+CLONE_IN_WORDS = """\
+Clone this repository by the address of its page, with `--depth 1`: all its history is about 160 MB. Then, in the clone:
+<!-- given: 160 MB, in November 2026 -->"""
+BADGE = "![Open in Colab](https://colab.research.google.com/assets/colab-badge.svg)"
+IN_COLAB = """\
+In Colab, run this first, in a cell of its own:
+
+```
+!git clone --depth 1 {} brrr
+%pip install --quiet anywidget
+%pip install ./brrr ./brrr/brrr_course --no-deps
+```"""
+PUBLISHED = "- **In your browser**, with nothing to install: [ten minutes]({0}why.html), or [the course]({0})."
 FROM_CLONE = '- **For your own code**: `pip install ".[torch,plot,cuda]"` in the clone, without `cuda` on a CPU ([the package](docs/package.md)).'
 FROM_INDEX = '- **For your own code**: `pip install "brrr-gpu[torch,plot,cuda]"`, without `cuda` on a CPU ([the package](docs/package.md)).'
 
@@ -583,7 +599,7 @@ LAPTOPS = """\
 What a browser measured of its reader's own GPU, by WebGPU: the median, with the lowest and the highest round, at the
 largest size for which there was time. Phones and desktops are welcome too. To add yours, press *Measure my own GPU*
 below a figure of lesson 01, then *Copy what to send*, and paste that into an issue, with the name of your device
-([which browsers can](setup.md#your-own-gpu-in-the-browser))."""
+([which browsers can](setup_browser.md))."""
 HEADINGS = {
     "copy_bytes_per_s": ("copies", "B/s"), "flop_per_s": ("FMAs", "FLOP/s"), "launch_alone_s": ("a launch alone", "s"),
     "launch_among_s": ("among many", "s"), "fusion_gain": ("gain by fusion", "x"),

@@ -129,7 +129,7 @@ def claims(name: str | Experiment, source: Source | str | None = None) -> Claims
 
     Notes
     -----
-    Verdicts are computed from the claims' expressions in data/claims.toml (docs/claims.md).
+    Verdicts are computed from the claims' expressions in data/claims.toml (docs/claims_notation.md).
     """
     lessons = read_ledger(ledger_path()).lessons
     if isinstance(name, str) and name in lessons:

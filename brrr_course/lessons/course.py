@@ -210,14 +210,23 @@ def strip_outputs(notebook: dict[str, Any]) -> dict[str, Any]:
     {'cells': [{'cell_type': 'code', 'source': '1 + 1', 'outputs': [], 'execution_count': None}], 'metadata': {}}
     """
     blank: dict[str, Any] = {"outputs": [], "execution_count": None}
-    cells = [{**cell, **blank} if cell["cell_type"] == "code" else cell for cell in notebook["cells"]]
+    cells = [{**cell, **blank} if cell["cell_type"] == "code" else cell for cell in own_cells(notebook)]
     metadata = {name: value for name, value in notebook["metadata"].items() if name != "widgets"}
     return {**notebook, "cells": cells, "metadata": metadata}
 
 
+def own_cells(notebook: dict[str, Any]) -> list[Any]:
+    """A notebook's cells without the one that is for Colab alone: its badge, and how to install the course there.
+
+    >>> own_cells({"cells": [{"source": "1"}, {"source": "[![Open in Colab]", "metadata": {"tags": ["colab"]}}]})
+    [{'source': '1'}]
+    """
+    return [cell for cell in notebook["cells"] if "colab" not in cell.get("metadata", {}).get("tags", [])]
+
+
 def edition(notebook: dict[str, Any]) -> str:
     """What tells one edition of a lesson from another: a digest of its cells, kept in the metadata of its copies."""
-    cells = "\0".join("".join(cell["source"]) for cell in notebook["cells"])
+    cells = "\0".join("".join(cell["source"]) for cell in own_cells(notebook))
     return hashlib.sha256(cells.encode()).hexdigest()[:16]
 
 

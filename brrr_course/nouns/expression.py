@@ -1,4 +1,4 @@
-"""What decides a claim: an expression over measured values, as docs/claims.md describes it, read and computed.
+"""What decides a claim: an expression over measured values, as docs/claims_notation.md describes it, read and computed.
 
 Read by Python's `ast` from a list of what is allowed; nothing is run by `eval`.
 """

@@ -8,8 +8,8 @@ from brrr_course.nouns import table
 
 COURSE = Path(__file__).resolve().parents[1]
 """The folder of the package `brrr_course`."""
-REPOSITORY = "<this repository>"
-"""Where one clones it from: the one place; `python notebooks/build.py --pages` writes it into README and docs/."""
+REPOSITORY = ""
+"""Its address, as https://github.com/OWNER/NAME, or empty: the one place. `notebooks/build.py` writes what needs it."""
 
 
 def share(name: str) -> Path:

@@ -7,7 +7,7 @@ from string import Template
 from typing import Any
 
 from brrr_course.lessons.course import road
-from brrr_course.site.addresses import in_repository
+from brrr_course.site.addresses import repository
 from brrr_course.site.documents import terms
 from brrr_course.site.frame import ASKS, WAYS, plain, read, unpacked
 from brrr_course.site.page import Page
@@ -28,11 +28,10 @@ def index_page(lessons: Sequence[Page], asked: Sequence[Question], documents: Ma
     read_in = {each.name: parts_of(each.html) for each in lessons}
     found = search_data(read_in | {each.slug: [("", each.answer)] for each in asked})
     found["terms"] = {term["name"]: term["means"] for term in terms()}
-    address = in_repository("").partition("/blob/")[0]
     body = Template(read("index.html")).substitute(
         figure="".join(map(_front, scenes)), first=f"{lessons[0].name}.html" if lessons else "#map",
         lessons=_road(lessons), found=_json(found), questions=_groups(asked, lessons), documents=_items(more),
-        repository=f'<a href="{address}">the repository</a>' if address else "a clone of the repository",
+        repository=f'<a href="{repository()}">the repository</a>' if repository() else "a clone of the repository",
     )  # fmt: skip
     return plain("index", "brrr: why GPU code is fast or slow", body, read("index.js"))
 

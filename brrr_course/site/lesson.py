@@ -15,6 +15,7 @@ import numpy
 from brrr.core.errors import BrrrError
 from brrr.drawing.style import Picture, kept_figures
 from brrr_course.lessons.cells import Cells
+from brrr_course.lessons.course import own_cells
 from brrr_course.lessons.guessing import Guess, forget
 from brrr_course.lessons.marks import Mark
 from brrr_course.lessons.waiting import Waiting
@@ -143,7 +144,7 @@ def cells_of(path: Path) -> list[Any]:
     """The cells of a notebook, or of a file in the percent format, as those of data/pages."""
     text = path.read_text(encoding="utf-8")
     if path.suffix == ".ipynb":
-        return list(json.loads(text)["cells"])
+        return own_cells(json.loads(text))
     return [{"cell_type": "markdown" if prose else "code", "metadata": {},
              "source": re.sub("^# ?", "", body, flags=re.MULTILINE) if prose else body}
             for prose, body in _CELL.findall(text)]  # fmt: skip

@@ -130,7 +130,7 @@ compare(w, "bits", {"int4": "bf16"}, of="speed-up", at=more)
 # tokens=8) > busy('bf16', tokens=8); doubled(busy('int4', tokens=least(2))) > 1.3; busy('bf16', tokens=128) < 1.1 *
 # busy('bf16', tokens=1) -->
 #
-# Another library's kernel, [run once](../docs/claims.md#rivals-that-came-as-wheels-run-once), stays ahead of bf16 far longer. Where
+# Another library's kernel, [run once](../docs/claims_history.md#rivals-that-came-as-wheels-run-once), stays ahead of bf16 far longer. Where
 # arithmetic sets the pace, no such kernel can win: what is multiplied is bf16.
 
 # %% [markdown] tags=["explore"]

@@ -139,7 +139,7 @@ async def test_a_bucket_fills_while_nobody_takes_from_it(
     room: Classroom, clock: Clock, line_s: float, taken: int
 ) -> None:
     waits = [room.gateway._limit("x", line_s) for _ in range(taken)]
-    rate = promised("docs/classroom.md", r"429 above (\d+) requests a second")
+    rate = promised("docs/classroom_details.md", r"429 above (\d+) requests a second")
     assert waits == pytest.approx([max(0.0, (n - 99) / rate) for n in range(taken)])
     for later_s in (0.0, 0.049):
         clock.now_s += later_s

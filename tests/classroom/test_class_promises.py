@@ -1,4 +1,4 @@
-"""What docs/classroom.md and the classroom's modules promise in numbers: found again in what is done."""
+"""What docs/classroom.md, its details and the modules promise in numbers: found again in what is done."""
 
 import asyncio
 import time
@@ -23,7 +23,7 @@ from brrr_course.classroom.store import ClassStore
 from brrr_course.classroom.tokens import holds, issue, of_class, revoke
 from brrr_course.classroom.turns import Job, Request, TooManyError
 
-CLASS = "docs/classroom.md"
+CLASS, DETAILS = "docs/classroom.md", "docs/classroom_details.md"
 
 
 async def ask(room: Classroom, user: str, size: int) -> Request:
@@ -131,7 +131,7 @@ async def test_so_many_requests_of_one_are_open_and_fewer_where_the_class_is_ful
     room: Classroom, engine: Played
 ) -> None:
     engine.workers = 0
-    most = promised(CLASS, r"requests a second or (\d+) open ones")
+    most = promised(DETAILS, r"requests a second or (\d+) open ones")
     asked = parse(asks(64), "cpu")
 
     def opened(user: str, count: int) -> None:
@@ -172,7 +172,7 @@ async def test_a_place_in_the_queue_counts_from_one(room: Classroom, engine: Pla
 
 @pytest.mark.parametrize(("more", "status"), [(0, 400), (1, 413)])
 async def test_a_request_is_so_large_at_most(ada: Client, more: int, status: int) -> None:
-    largest = int(promised(CLASS, r"413 above (\d+) KB")) * 1024 + more
+    largest = int(promised(DETAILS, r"413 above (\d+) KB")) * 1024 + more
     assert (await ada.post("/measure", content=b" " * largest)).status_code == status
 
 
@@ -181,11 +181,11 @@ async def test_the_rest_of_a_request_is_waited_for_so_long(ada: Client, monkeypa
     wait_for = asyncio.wait_for
     monkeypatch.setattr(asyncio, "wait_for", lambda what, limit_s: (limits.append(limit_s), wait_for(what, 5.0))[1])
     await ada.get("/about")
-    assert limits[0] == promised(CLASS, r"408 where a body stops for (\d+) s")
+    assert limits[0] == promised(DETAILS, r"408 where a body stops for (\d+) s")
 
 
 async def test_a_token_that_is_ended_opens_nothing_after_a_second(room: Classroom, clock: Clock) -> None:
-    fresh_s = promised(CLASS, r"--revoke NAME`; within (\w+) second")
+    fresh_s = promised(DETAILS, r"--revoke NAME`; within (\w+) second")
     token, known = issue(room.store, "bob"), of_class(room.store)
     assert (await known(token)) is not None
     revoke(room.store, "bob")
@@ -213,7 +213,7 @@ async def test_a_token_lasts_so_many_days(room: Classroom) -> None:
 
 def test_a_locked_file_is_waited_for_so_long(path: Path) -> None:
     store = ClassStore(path)
-    wait_s = promised(CLASS, r"requests that must be written wait (\d+) s")
+    wait_s = promised(DETAILS, r"requests that must be written wait (\d+) s")
     for connection in (store._db, store._reader):
         assert connection.execute("PRAGMA busy_timeout").fetchone() == (1000 * wait_s,)
     store.close()

@@ -494,7 +494,7 @@ async def test_a_hub_that_fails_is_said(
 
 
 def test_the_limits_are_those_that_the_page_for_teachers_promises() -> None:
-    text = (Path(__file__).resolve().parents[2] / "docs" / "classroom.md").read_text("utf-8")
+    text = (Path(__file__).resolve().parents[2] / "docs" / "classroom_details.md").read_text("utf-8")
     rows = {row.split(" | ")[0]: row for row in text.splitlines() if row.startswith("| ")}
     for row, promises in {
         "| floods, malformed requests": [f"at most {gateway_module.LINE_S:.0f} s"],
@@ -508,7 +508,7 @@ def test_the_limits_are_those_that_the_page_for_teachers_promises() -> None:
 
 
 def test_the_documented_workers_have_a_private_folder_and_a_clock_that_never_goes_back() -> None:
-    text = (Path(__file__).resolve().parents[2] / "docs" / "classroom.md").read_text("utf-8")
+    text = (Path(__file__).resolve().parents[2] / "docs" / "classroom_details.md").read_text("utf-8")
     (block,) = (each for each in text.split("```") if "dask worker" in each)
     assert block.index('DASK_TEMPORARY_DIRECTORY="$(mktemp -d)"') < block.index("dask scheduler")
     assert "--preload brrr_course.classroom.clock" in block

@@ -1,6 +1,5 @@
 """The rules of a lesson's parts, beside those of rules.py: what it exercises, how it closes, and its words."""
 
-import ast
 import re
 import tomllib
 from collections.abc import Callable
@@ -8,7 +7,7 @@ from html import unescape
 from typing import Any
 
 from harness import NOTEBOOKS, REPOSITORY, calls
-from rules import BACK, RULE, RULES, prose, stage, tags
+from rules import BACK, RULE, RULES, prose, slider_counts, stage, tags
 
 GLOSSARY = tomllib.loads((REPOSITORY / "data" / "glossary.toml").read_text("utf-8"))["term"]
 SPELLINGS = {term["means"]: (term["name"], *term.get("also", ())) for term in GLOSSARY}
@@ -34,11 +33,7 @@ def exercises(notebook: Any) -> list[str]:
 
 def sliders(notebook: Any) -> list[str]:
     """At most three sliders an explorer, where its cell names them; else `explore` itself sees to it."""
-    code = [cell.source for cell in notebook.cells if cell.cell_type == "code"]
-    given = [keyword for source in code for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Call)
-             for keyword in node.keywords if keyword.arg == "sliders"]  # fmt: skip
-    counts = [len(each.value.elts) for each in given if isinstance(each.value, ast.List | ast.Tuple)]
-    return [f"{count} sliders" for count in counts if count > MOST_SLIDERS]
+    return [f"{count} sliders" for count in slider_counts(notebook) if count > MOST_SLIDERS]
 
 
 def closing(notebook: Any) -> list[str]:

@@ -31,8 +31,8 @@ def number(notebook: Any) -> str:
 
 
 def prose(cell: Any) -> str:
-    """A cell's text without the meanings behind its marked words, and without the way back."""
-    return BACK.sub("", re.sub(r"</?abbr[^>]*>", "", cell.source))
+    """A cell's text without the meanings behind its marked words, and without the way back; none of Colab's."""
+    return "" if "colab" in tags(cell) else BACK.sub("", re.sub(r"</?abbr[^>]*>", "", cell.source))
 
 
 FENCED = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
@@ -47,13 +47,13 @@ def stage(cell: Any) -> str | None:
 
 
 def too_long(notebook: Any) -> list[str]:
-    """At most 25 cells without `yours`, 12 lines a code cell, 1000 words but for fenced code, 3 explorers, 2 checks."""
+    """At most 25 cells of ours, 12 lines a code cell, 1000 words but for fenced code, 3 explorers, 2 checks."""
     code = [cell for cell in notebook.cells if cell.cell_type == "code"]
     text = [FENCED.sub("", prose(cell)) for cell in notebook.cells if cell.cell_type == "markdown"]
     words = sum(len(re.findall(r"\w[\w'’-]*", source)) for source in text)
     lines = max((len(cell.source.splitlines()) for cell in code), default=0)
     counts = [
-        (len([cell for cell in notebook.cells if "yours" not in tags(cell)]), MOST_CELLS, "cells"),
+        (len([cell for cell in notebook.cells if not {"yours", "colab"} & {*tags(cell)}]), MOST_CELLS, "cells"),
         (lines, MOST_LINES, "lines in a code cell"),
         (words, MOST_WORDS, "words"),
         (calls(notebook, "explore") - standing(notebook), MOST_EXPLORERS, "explorers"),
@@ -64,13 +64,15 @@ def too_long(notebook: Any) -> list[str]:
 
 def standing(notebook: Any) -> int:
     """How many figures have no slider (`sliders=[]`): they are looked at, not explored."""
-    found = 0
-    for cell in notebook.cells:
-        if cell.cell_type == "code":
-            given = [keyword for node in ast.walk(ast.parse(cell.source)) if isinstance(node, ast.Call)
-                     for keyword in node.keywords if keyword.arg == "sliders"]  # fmt: skip
-            found += sum(isinstance(each.value, ast.List) and not each.value.elts for each in given)
-    return found
+    return slider_counts(notebook).count(0)
+
+
+def slider_counts(notebook: Any) -> list[int]:
+    """How many sliders each explorer has whose cell names them."""
+    code = [cell.source for cell in notebook.cells if cell.cell_type == "code"]
+    given = [keyword for source in code for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Call)
+             for keyword in node.keywords if keyword.arg == "sliders"]  # fmt: skip
+    return [len(each.value.elts) for each in given if isinstance(each.value, ast.List | ast.Tuple)]
 
 
 def out_of_order(notebook: Any) -> list[str]:

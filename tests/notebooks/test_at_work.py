@@ -11,12 +11,13 @@ from collections.abc import Callable, Iterator
 from itertools import chain
 from pathlib import Path
 
+import parts_rules
 import pytest
 import torch
 from harness import build_script
-from parts_rules import FENCED, MEASURED
 
 from brrr_course.experiments import NAMES
+from brrr_course.lessons import course
 from brrr_course.nouns.table import written
 from brrr_course.sources import laptops
 
@@ -25,14 +26,14 @@ BLOCKS = {
     source.stem: code
     for source in build.sources()
     if (found := build.WORK.search(source.read_text("utf-8")))
-    for language, code in FENCED.findall(re.sub(r"^# ?", "", found[1], flags=re.MULTILINE))
+    for language, code in parts_rules.FENCED.findall(re.sub(r"^# ?", "", found[1], flags=re.MULTILINE))
     if language == "python"
 }
 MEASURE = {
     f"{source.stem}, what measured it": code
     for source in build.lessons()
     for cell in build.read(source).cells
-    for code in MEASURED.findall(cell.source)
+    for code in parts_rules.MEASURED.findall(cell.source)
 }
 
 
@@ -104,6 +105,20 @@ def test_lines_that_fail_are_seen_and_leave_nothing_behind(run: Callable[[str, P
 @pytest.mark.parametrize("page", build.PAGES, ids=lambda page: page.stem)
 def test_the_pages_are_made_of_the_lessons_and_the_glossary(page: Path) -> None:
     assert page.read_text("utf-8") == build.PAGES[page](), "run: python notebooks/build.py"
+
+
+def test_an_address_makes_the_clone_and_the_badges(monkeypatch: pytest.MonkeyPatch) -> None:
+    lesson = build.lessons()[1]
+    monkeypatch.setenv("BRRR_REPOSITORY", "")
+    before, readme = build.read(lesson), build.readme()
+    assert not re.search("git clone|colab|<this", readme)
+    monkeypatch.setenv("BRRR_REPOSITORY", "https://github.com/o/n/")
+    made, readme = build.read(lesson), build.readme()
+    assert course.strip_outputs(made)["cells"] == before.cells and course.edition(made) == course.edition(before)
+    for text, name in ((made.cells[1].source, lesson.stem), (readme, "00_start_here")):
+        assert "git clone --depth 1 https://github.com/o/n brrr" in text and f"/o/n/blob/main/notebooks/{name}." in text
+    assert "(https://o.github.io/n/why.html)" in readme
+    assert [problem for rule in parts_rules.ALL_RULES for problem in rule(made)] == []
 
 
 def test_the_page_of_devices_is_what_the_recordings_say_now() -> None:

@@ -1,4 +1,4 @@
-"""docs/teaching.md has all that a teacher needs for every lesson, and its links lead somewhere."""
+"""docs/teaching_lessons.md has all that a teacher needs for every lesson, and the paths take no more minutes."""
 
 import re
 from pathlib import Path
@@ -7,16 +7,10 @@ import pytest
 from harness import LESSONS, REPOSITORY, build_script, read
 
 build = build_script()
-TEACHING = REPOSITORY / "docs" / "teaching.md"
-PARTS = (
-    "| Goal |",
-    "| Minutes |",
-    "| Before |",
-    "| Answers |",
-    "**Three usual wrong guesses**",
-    "**Answers",
-    "**To discuss.**",
-)
+DOCS = REPOSITORY / "docs"
+TEACHING = DOCS / "teaching_lessons.md"
+PARTS = ("| Goal |", "| Minutes |", "| Before |", "| Answers |",
+         "**Three usual wrong guesses**", "**Answers", "**To discuss.**")  # fmt: skip
 
 
 def sections(text: str) -> dict[str, str]:
@@ -46,15 +40,17 @@ def test_a_section_that_lacks_something_is_found() -> None:
     assert lacks(section.replace("\n3. ", "\n")) == ["guess 3"]
 
 
-def test_links_lead_somewhere() -> None:
-    links = re.findall(r"\]\(([^)#]+)\)", TEACHING.read_text("utf-8"))
-    assert links
-    assert [link for link in links if "://" not in link and not (TEACHING.parent / link).exists()] == []
+@pytest.mark.parametrize("page", [REPOSITORY / "README.md", *sorted(DOCS.glob("*.md"))], ids=lambda path: path.stem)
+def test_links_to_files_lead_somewhere(page: Path) -> None:
+    """Those between pages, with their headings, are held by test_links.py; `make site` writes public/."""
+    links = re.findall(r"\]\((?!https?:|public/)([^)#]+)", page.read_text("utf-8"))
+    assert [link for link in links if not (page.parent / link).exists()] == []
 
 
 def test_the_minutes_of_a_path_add_up_and_no_lesson_takes_longer_than_it_says() -> None:
-    text = TEACHING.read_text("utf-8")
-    whole = {number: int(re.findall(r"\| Minutes \| (\d+)", section)[0]) for number, section in sections(text).items()}
+    parts = sections(TEACHING.read_text("utf-8")).items()
+    whole = {number: int(re.findall(r"\| Minutes \| (\d+)", section)[0]) for number, section in parts}
+    text = (DOCS / "teaching.md").read_text("utf-8")
     paths = re.findall(r"^\*\*[\w ]+\*\* \((\d+) minutes.*?\n\n(.*?)\n\n", text, flags=re.MULTILINE | re.DOTALL)
     assert len(paths) == 2
     for minutes, table in paths:
