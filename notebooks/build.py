@@ -544,8 +544,8 @@ def between(name: str, made: str, text: str) -> str:
     )
 
 
-def package() -> str:
-    """docs/package.md with a line for each public name, the first of its docstring."""
+def public_names() -> str:
+    """docs/package_names.md with a line for each public name, the first of its docstring."""
     import brrr
 
     rows = ["| name | what it is |", "| --- | --- |"]
@@ -553,7 +553,7 @@ def package() -> str:
         said = (getattr(brrr, name).__doc__ or "").strip().partition("\n\n")[0]
         rows.append(f"| `brrr.{name}` | {' '.join(said.split()).replace('``', '`')} |")
     rows.append("<!-- definition: the first lines of docstrings -->")
-    return between("names", "\n".join(rows), (DOCS / "package.md").read_text(encoding="utf-8"))
+    return between("names", "\n".join(rows), (DOCS / "package_names.md").read_text(encoding="utf-8"))
 
 
 def counted() -> str:
@@ -675,7 +675,7 @@ DOCS = HERE.parent / "docs"
 PAGES = {
     DOCS / "cheatsheet.md": cheatsheet,
     DOCS / "glossary.md": glossary,
-    DOCS / "package.md": package,
+    DOCS / "package_names.md": public_names,
     DOCS / "sentences.md": sentences,
     TEACHING: teaching,
     README: readme,

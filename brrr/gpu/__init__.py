@@ -88,7 +88,7 @@ def synchronize() -> None:
 def waiting(device: object) -> Callable[[], None] | None:
     """What waits for a device's work, from any thread; None for a CPU, whose calls have ended when they return.
 
-    `torch.cuda.synchronize` takes longer: it changes to the device in Python first (docs/timer.md has by how much).
+    `torch.cuda.synchronize` takes longer: it changes the device in Python first (docs/timer_details.md: by how much).
     """
     if not is_gpu(device):
         return None

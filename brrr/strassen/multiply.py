@@ -74,10 +74,10 @@ def matmul(
     Notes
     -----
     The predicted error is no bound: it holds for numbers of mean 0 and similar magnitude. A default call therefore
-    takes no levels, and recomputes results that may have lost digits (docs/strassen.md). Each level amplifies the inner
-    matmul's error. Gradients flow to both operands. Under torch.compile and torch's transforms it is one operator.
-    Under autocast operands are cast as torch casts them, unless `accuracy`, `inner` or `out` is given. On a CPU, 16-bit
-    types and several levels may take more memory than `workspace_bytes`.
+    takes no levels, and recomputes results that may have lost digits (docs/strassen_details.md). Each level amplifies
+    the inner matmul's error. Gradients flow to both operands. Under torch.compile and torch's transforms it is one
+    operator. Under autocast operands are cast as torch casts them, unless `accuracy`, `inner` or `out` is given. On a
+    CPU, 16-bit types and several levels may take more memory than `workspace_bytes`.
 
     References
     ----------

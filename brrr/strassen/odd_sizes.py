@@ -17,7 +17,7 @@ A classical product in a short type takes several times as long where rows do no
 operands are copied to rows that do, with zeros behind them, if the copies cost less.
 
 Both are decided here, from the sizes alone, for the predicted time, the workspace and the steps alike: by a rule with
-an H200's rates, not by the time model, which would split off where that was measured to lose (docs/strassen.md).
+an H200's rates, not by the time model, which would split off where that was measured to lose (docs/strassen_tried.md).
 Importing this loads no torch.
 """
 

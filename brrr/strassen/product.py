@@ -5,8 +5,8 @@
 >>> torch.allclose(y, a @ b, atol=1e-4)
 True
 
-Launches take the host several times as long to make as to issue (docs/strassen.md). Those of a call with tensors at the
-same addresses are kept, and do not keep the caller's memory alive.
+Launches take the host several times as long to make as to issue (docs/strassen_tried.md). Those of a call with tensors
+at the same addresses are kept, and do not keep the caller's memory alive.
 """
 
 import warnings

@@ -128,7 +128,7 @@ def compare_calls(
     equal calls may differ, as their data lie at other addresses. The interval is of the median ratio of a dozen pairs
     or more, each of some rounds in a row, of which each call's shortest counts; it is taken twice as wide, since pairs
     of one process know of each other. With several ratios each interval is wider still, so that all of them together
-    hold at 95 % (Bonferroni; "fastest" counts every pair of calls). docs/timer.md tells how often it was wrong.
+    hold at 95 % (Bonferroni; "fastest" counts every pair of calls). docs/timer_details.md tells how often it was wrong.
     """
     named = _named(calls)
     if len(named) < 2:

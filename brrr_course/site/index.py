@@ -21,10 +21,10 @@ FRONT = "timing-without-synchronize"
 
 
 def index_page(lessons: Sequence[Page], asked: Sequence[Question], documents: Mapping[str, str]) -> str:
-    """The index of these lessons, questions and documents (their titles by their names)."""
+    """The index of these lessons, questions and documents (titles by names), without the pages behind others."""
     page = next((each.questions[FRONT] for each in lessons if FRONT in each.questions), "")
     scenes = [each["scene"] for each in unpacked(page).get("view", ()) if each.get("scene", {}).get("lines")]
-    more = {name: said for name, said in documents.items() if name not in WAYS}
+    more = {name: said for name, said in documents.items() if name not in WAYS and ("_" not in name or "brrr" in name)}
     read_in = {each.name: parts_of(each.html) for each in lessons}
     found = search_data(read_in | {each.slug: [("", each.answer)] for each in asked})
     found["terms"] = {term["name"]: term["means"] for term in terms()}

@@ -24,8 +24,8 @@ PRODUCT = cost("aten::mm", plain(4096, 4096), plain(4096, 4096))
 SKINNY = cost("aten::mm", plain(1, 8192), plain(8192, 8192))
 ADD, SMALL_ADD = cost("aten::mul", LONG, LONG), cost("aten::mul", SHORT, SHORT)
 SHORTEST_S = 8 * H200.value("kernel.floor")
-SHARE = promised("docs/diagnosis.md", r"Where it needs less than (two fifths) of its time for either")
-FASTER = promised("docs/diagnosis.md", r"in a CUDA Graph, would be faster by a factor of ([\d.]+); else")
+SHARE = promised("docs/diagnosis_rules.md", r"Where it needs less than (two fifths) of its time for either")
+FASTER = promised("docs/diagnosis_rules.md", r"in a CUDA Graph, would be faster by a factor of ([\d.]+); else")
 ENOUGH = 10**6
 """Blocks that fill the GPU."""
 
@@ -163,7 +163,7 @@ def test_unknown_is_where_more_than_half_of_the_work_is(unknown: float, regime: 
 
 LESSON = "notebooks/source/10_diagnose_your_model.py"
 NEAR = SHARE
-ALONE = NEAR / (1 + promised("docs/diagnosis.md", r"with one to (three) threads, less than so many tenths"))
+ALONE = NEAR / (1 + promised("docs/diagnosis_rules.md", r"with one to (three) threads, less than so many tenths"))
 SEEN: dict[str, tuple[OperatorCost, float, float]] = {
     "the GPU is idle between kernels; a larger size takes as long": (PRODUCT, 1.0, 10.0),
     "near the peak bandwidth, far below the peak FLOP/s": (ADD, NEAR + 0.01, 1.0),

@@ -92,7 +92,7 @@ def test_the_page_has_the_gains(at: tuple[int, int], beside: Any) -> None:
     found, measured = beside[at]
     said = [f"{kinds(found)[kind]:.3g}x: {f'{measured[kind]:.2g}x' if kind in measured else '-'}" for kind in RECORDED]
     line = f"| {at[0]} x {at[1]} | {' | '.join(said)} |\n"
-    assert line in (Path(__file__).resolve().parents[2] / "docs" / "diagnosis.md").read_text(encoding="utf-8"), line
+    assert line in (Path(__file__).resolve().parents[2] / "docs" / "diagnosis_remedies.md").read_text("utf-8"), line
 
 
 @pytest.mark.parametrize(("tokens", "width"), [(1, 8192), (256, 8192), (4096, 8192)])

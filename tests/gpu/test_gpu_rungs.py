@@ -20,7 +20,7 @@ def test_every_rung_computes_the_module(kind: type, layers: int, hidden: int, dt
         if name == "compiled" and ((layers, hidden) != (1, 72) or kind is torch.nn.GRU or dtype is torch.float16):
             continue  # half a minute each
         if name == "cudnn-padded" and dtype is torch.float16 and kind is not torch.nn.RNN and hidden % 32:
-            continue  # cuDNN 9.19 computes these wrongly (docs/rnn.md)
+            continue  # cuDNN 9.19 computes these wrongly (docs/rnn_details.md)
         run = rung(name, module, x)
         for _ in range(3):
             found = run().double()

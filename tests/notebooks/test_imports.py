@@ -1,4 +1,4 @@
-"""Lessons import what README, docs/package.md and `brrr_course` document; older copies are told where a name is now."""
+"""Lessons import what README, docs/ and `brrr_course` document; older copies are told where a name is now."""
 
 import ast
 import re
@@ -11,8 +11,8 @@ from harness import NOTEBOOKS, REPOSITORY
 import brrr_course
 
 SOURCES = sorted((NOTEBOOKS / "source").rglob("*.py"))
-PAGES = "".join((REPOSITORY / name).read_text(encoding="utf-8") for name in ("README.md", "docs/package.md"))
-SHOWN = "".join(re.findall(r"```python\n(.*?)```", PAGES, re.DOTALL))
+OF_PACKAGE = [REPOSITORY / "README.md", *(REPOSITORY / "docs").glob("package*.md")]
+SHOWN = "".join(re.findall(r"```python\n(.*?)```", "".join(each.read_text("utf-8") for each in OF_PACKAGE), re.DOTALL))
 
 
 def imported(source: str) -> Iterator[tuple[str, str]]:

@@ -23,7 +23,7 @@ from brrr_course import Recorded
 from brrr_course.experiments import experiment
 from brrr_course.experiments.bits import GROUP, IMPLEMENTATIONS, ORDINARY, ROTATED_BYTES, sizes
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "predictor.md"
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "predictor_kernels.md"
 BITS, SOURCE = experiment("bits"), Recorded("h100")
 HELD_OUT = 8192
 FP8, BF16 = "float8_e4m3fn", "bfloat16"

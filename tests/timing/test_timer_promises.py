@@ -1,4 +1,4 @@
-"""What docs/timer.md and `measure` promise of the timers in numbers: as the tests beside hold the code to it."""
+"""What docs/timer_details.md and `measure` promise of the timers in numbers: as the tests beside hold the code."""
 
 from itertools import groupby
 
@@ -9,7 +9,7 @@ from promises import promised
 from brrr.timing import measure
 from brrr.timing.host_times import HostTimes
 
-TIMER, MEASURE, MEASUREMENT = "docs/timer.md", "brrr/timing/__init__.py", "brrr/core/measurement.py"
+TIMER, MEASURE, MEASUREMENT = "docs/timer_details.md", "brrr/timing/__init__.py", "brrr/core/measurement.py"
 
 
 def test_so_many_calls_are_issued_between_two_synchronisations(clock: Clock) -> None:

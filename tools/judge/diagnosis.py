@@ -1,8 +1,8 @@
 """What was said of programs beside what interventions showed of them, from the recorded tables of both.
 
 What limits a step was found out by changing it: as a CUDA Graph, with half the bytes at as many FLOP, with twice the
-batch; the gain of a remedy by building the program with it. docs/diagnosis.md has the rule, and the commit of the
-programs that measured these tables.
+batch; the gain of a remedy by building the program with it. docs/diagnosis_judged.md has the rule, and the commit of
+the programs that measured these tables.
 """
 
 from collections.abc import Iterator, Mapping

@@ -54,8 +54,8 @@ class PersistentRNN(torch.nn.Module):
     Notes
     -----
     Sums are added up in float32. Products of float32 are computed in float32, or as three products of TF32 that
-    together keep 22 bits of each factor (docs/rnn.md); the input's matmul is torch's. There is no double backward.
-    Within a process, repeated calls give the same result.
+    together keep 22 bits of each factor (docs/rnn_details.md); the input's matmul is torch's. There is no double
+    backward. Within a process, repeated calls give the same result.
 
     References
     ----------

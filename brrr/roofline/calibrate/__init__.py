@@ -74,7 +74,7 @@ def calibrate(
 
     Notes
     -----
-    A short sweep of matmuls and operators adapts a reference device's long sweep to this one (docs/predictor.md).
+    A short sweep of matmuls and operators adapts a reference device's long sweep to this one (docs/predictor_model.md).
     """
 
     if isinstance(budget_s, bool) or not isinstance(budget_s, int | float) or not 1 <= budget_s < float("inf"):
