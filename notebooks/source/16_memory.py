@@ -174,7 +174,7 @@ explore(
 # %% [markdown] tags=["explore"]
 # On any machine, `predict` counts the stack before anything runs.
 #
-# On an H200 it was within a hundredth for all of twelve programs; asked on a CPU, within a tenth for eleven ([table](../docs/predictor.md#memory)).
+# On an H200 it was within a hundredth for all of twelve programs; asked on a CPU, within a tenth for eleven ([table](../docs/predictor_memory.md)).
 # <!-- by data/recordings/h200/memory, as tests/tools/test_judge.py finds -->
 
 # %% tags=["explore"]
