@@ -328,7 +328,7 @@ def test_others_times_are_held_against_the_datasheet_and_a_roofline(tmp_path: Pa
         "b,NVIDIA L40S,\"graph, six weights in turn\",linear,bfloat16,1,16,1024,1024,,,5e-6,,",
         "b,NVIDIA L40S,graph,linear,fp8,1,16,1024,1024,,,5e-6,,", "b,A card,torch,linear,float32,1,16,16,16,,,5e-6,,",
     )  # fmt: skip
-    (tmp_path / "operators.csv").write_text("\n".join((head, *rows_)), encoding="utf-8")
+    (tmp_path / "operators.csv").write_text("\n".join((head, *rows_, "")), encoding="utf-8")
     assert list(others.rows(tmp_path)) == []
     (tmp_path / "models.csv").write_text("source,device,name,seconds\n", encoding="utf-8")
     found = grouped(others.rows(tmp_path))
@@ -348,7 +348,7 @@ def test_others_recurrent_layers_are_held_against_their_steps(tmp_path: Path) ->
     head = "source,device,software,operator,dtype,hidden,batch,steps,pass,seconds"
     passes = "forward", "backward inputs", "backward weights"
     lines = [f"a,{card},c,lstm,float32,512,16,20,{what},1e-3" for what in passes for card in ("Tesla P4", "A card")]
-    (tmp_path / "recurrent.csv").write_text("\n".join((head, *lines)), encoding="utf-8")
+    (tmp_path / "recurrent.csv").write_text("\n".join((head, *lines, "")), encoding="utf-8")
     found = grouped(others.rows(tmp_path))
     assert {group for group, _ in found} == {
         f"Tesla P4, {what}{dtype}" for what in passes for dtype in ("", ", float32")
