@@ -30,6 +30,7 @@ STARTED = {
     "brrr_course/cli/lab.py": "it reads from a pipe that closes (test_lab.py), and is killed where it then hangs",
     "brrr_course/experiments/adds.py": "a compiler of thirty lines, which ends by itself",
     "brrr_course/experiments/ranks.py": WITH_ITS_PARENT,
+    "brrr_course/hatch/tracked.py": SOON,
     "brrr_course/site/build.py": WITH_ITS_PARENT,
     "brrr_course/sources/first_call.py": WITH_ITS_PARENT,
 }

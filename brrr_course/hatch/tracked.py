@@ -43,8 +43,8 @@ def tracked(root: Path) -> dict[str, str]:
     """The files of a clone, and their places; SystemExit where git knows none."""
     command = ["git", "-c", "safe.directory=*", "ls-files", "-z", "--", "brrr_course", *SHARED]
     try:
-        told = subprocess.run(command, cwd=root, stdout=subprocess.PIPE, check=True).stdout.decode()
-    except (OSError, subprocess.CalledProcessError) as error:
+        told = subprocess.run(command, cwd=root, stdout=subprocess.PIPE, check=True, timeout=60).stdout.decode()
+    except (OSError, subprocess.SubprocessError) as error:
         raise SystemExit(f"{root}: no git tells which files are the course's ({error}). Build in a clone") from None
     names = [name for name in told.split("\0") if name and name not in APART + GIVEN and (root / name).is_file()]
     return {

@@ -28,6 +28,7 @@ from brrr.core.files import file_bytes
 
 NUMBER = re.compile(r"[-+.0-9a-z]+")
 """Python also takes spaces, underscores and the digits of every script."""
+NUMBERS = re.compile(rf"({NUMBER.pattern}\n)*{NUMBER.pattern}|")
 KINDS: Mapping[type, str] = {int: "a whole number", float: "a number", str: "printable text",
                              tuple: "printable texts with semicolons between"}  # fmt: skip
 EMPTY: Mapping[type, Any] = {tuple: (), str: ""}
@@ -84,6 +85,18 @@ class Column:
         except (KeyError, ValueError):
             pass
         raise ValueError(f"{self.name} is {cell[:200]!r}; expected {self.expected}")
+
+    def numbers(self, cells: Sequence[str]) -> list[Any] | None:
+        """The numbers of a whole column at once; None where each cell must be looked at by itself."""
+        filled = [cell for cell in cells if cell or not self.may_be_empty]
+        if self.kind not in (int, float) or self.among is not None or not NUMBERS.fullmatch("\n".join(filled)):
+            return None
+        try:
+            found = [None if not cell else self.kind(cell) for cell in cells]
+        except ValueError:
+            return None
+        wrong = [x for x in found if not (x is None or self.low <= x <= self.high or (x == 0 and self.may_be_zero))]
+        return None if wrong else found
 
     def text(self, value: Any) -> str:
         """The cell of a value, which `value` gives again; ValueError where a semicolon in a text would part it."""
@@ -148,6 +161,9 @@ def read(
     try:
         for column in columns:
             cells, known = values.get(column.name, [""] * len(rows)), dict[str, Any]()
+            if (numbers := column.numbers(cells)) is not None:
+                values[column.name] = numbers
+                continue
             for number, cell in enumerate(cells):  # noqa: B007 (told below)
                 if cell not in known:  # most stood in a row before
                     known[cell] = column.value(cell)
