@@ -9,6 +9,7 @@ import os
 import stat
 import sys
 import tempfile
+import tomllib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import lru_cache
@@ -291,6 +292,15 @@ def share(name: str, package: Path = PACKAGE) -> Path:
     """
     shipped = package / "share" / name
     return shipped if shipped.is_dir() else package.parent / name
+
+
+def read_toml(name: str) -> dict[str, Any]:
+    """A file of the package's data.
+
+    >>> sorted(read_toml("product_kernels.toml"))
+    ['family', 'kernel']
+    """
+    return tomllib.loads((share("data") / name).read_text(encoding="utf-8"))
 
 
 # ---------------------------------------------------------------------------------------------------------------------

@@ -46,17 +46,14 @@ from functools import cache
 
 import torch
 
-from brrr.counting.call import Call, Count, Formula, form_of, free, numbered, table
+from brrr.counting.call import Call, Count, Formula, free, numbered, table
 from brrr.counting.cost import Matmul
+from brrr.counting.forms import form_of
 from brrr.counting.matmuls import products, recurrent
 from brrr.counting.reductions import losses, norms, reductions
 
 # ---------------------------------------------------------------------------------------------------------------------
 # Operators that move data, draw random numbers, or add up what they move.
-
-EMPTY = (
-    "empty _efficientzerotensor empty_like empty_strided empty_permuted new_empty new_empty_strided resize resize_as"
-)
 
 _COPY = (
     "copy _to_copy clone contiguous fill zero zeros ones full zeros_like ones_like full_like new_zeros new_ones "
@@ -117,7 +114,8 @@ def movement() -> dict[str, Formula]:
     """Copies and fills, indexing, random numbers."""
     return {
         **free("copy", _COPY),
-        **free("view", EMPTY),
+        **free("view", "empty _efficientzerotensor empty_like empty_strided empty_permuted new_empty new_empty_strided "
+                       "resize resize_as"),
         **free("index", _INDEX),
         **free("random", _RANDOM),
         # Drawing the mask counts 0; multiplying by it and by 1 / (1 - p) counts 2.
@@ -170,10 +168,11 @@ def counted(call: Call) -> tuple[str, float | None, tuple[Matmul, ...]]:
     tensors = call.all_tensors()
     if formula.kind in _ON_REALS and not any(t.is_floating_point() or t.is_complex() for t in tensors):
         return formula.kind, 0.0, ()
-    flop = formula.flop(call)
+    matmuls = tuple(each for each in formula.matmuls(call) if each.flop)  # none of an empty tensor
+    flop = formula.flop(call) + sum(each.flop for each in matmuls)
     if flop and formula.kind not in _OF_COMPLEX and any(t.is_complex() for t in tensors):
         return formula.kind, None, ()
-    return formula.kind, flop, tuple(each for each in formula.matmuls(call) if each.flop)  # none of an empty tensor
+    return formula.kind, flop, matmuls
 
 
 def dtype_of(call: Call) -> str:

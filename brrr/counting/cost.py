@@ -52,7 +52,7 @@ class Matmul:
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """How an operator goes over its tensors: `lines` of `length` elements each; names in `brrr.counting.call`.
+    """How an operator goes over its tensors: `lines` of `length` elements each; names in `brrr.counting.forms`.
 
     `over` how many images they are spread, or among how many rows of a table they lie. `window`: the elements of a
     convolution's window, the groups of a grouped one, or the elements of a channel of an image that is normed. Of what

@@ -1,12 +1,12 @@
 """FLOP of matrix products, convolutions and attention, and the products each amounts to."""
 
 import math
-from collections.abc import Callable
+from dataclasses import replace
 
 import torch
 from torch._subclasses.fake_tensor import unset_fake_temporarily
 
-from brrr.counting.call import Call, Formula, table
+from brrr.counting.call import Call, Count, Formula, nothing, table
 from brrr.counting.cost import Matmul
 
 Shape = tuple[int, ...]
@@ -35,24 +35,18 @@ def _by_columns(tensor: torch.Tensor) -> bool:
 
 def _two(first: str, second: str) -> Formula:
     """A product of the tensors of these names; what is added to it (`self`) is counted from alpha and beta."""
-
-    def matmuls(call: Call) -> tuple[Matmul, ...]:
-        return _product(call.tensor(first), call.tensor(second))
-
-    def flop(call: Call) -> float:
-        results = call.output.numel() * (1 + call.output.is_complex())
-        activated = {None: 0, False: 1, True: 5}[call.args.get("use_gelu")]  # ReLU or GELU, as `conventions` has them
-        return sum(each.flop for each in matmuls(call)) + results * (_added(call) + activated)
-
-    return Formula("matmul", flop, matmuls)
+    return Formula("matmul", _added, lambda call: _product(call.tensor(first), call.tensor(second)))
 
 
-def _added(call: Call) -> int:
-    """beta C + alpha A B: an addition unless beta is 0, a multiplication for each factor that is not 1."""
-    if "beta" not in call.args:
-        return int(call.has("bias"))
-    alpha, beta = call.args["alpha"], call.args["beta"]
-    return int(alpha != 1) + int(beta != 0) + int(beta not in (0, 1))
+def _added(call: Call) -> float:
+    """beta C + alpha A B: an addition unless beta is 0, a multiplication for each factor that is not 1; activated."""
+    each = {None: 0, False: 1, True: 5}[call.args.get("use_gelu")]  # ReLU or GELU, as `conventions` has them
+    if "beta" in call.args:
+        alpha, beta = call.args["alpha"], call.args["beta"]
+        each += int(alpha != 1) + int(beta != 0) + int(beta not in (0, 1))
+    else:
+        each += call.has("bias")
+    return float(call.output.numel() * (1 + call.output.is_complex()) * each)
 
 
 def _grouped(call: Call) -> tuple[Matmul, ...]:
@@ -67,20 +61,11 @@ def _packed(call: Call) -> tuple[Matmul, ...]:
     return (Matmul(out.numel() // out.shape[-1], out.shape[-1], x.shape[-1], 1, dtype_name(x)),)
 
 
-def _sums(matmuls: Callable[[Call], tuple[Matmul, ...]], kind: str = "matmul") -> Formula:
-    """Products, and a bias where there is one."""
-
-    def flop(call: Call) -> float:
-        with unset_fake_temporarily():  # a packed weight unpacks itself to tell
-            biased = call.has("bias") or (call.has("W_prepack") and call.args["W_prepack"].bias() is not None)
-        return sum(each.flop for each in matmuls(call)) + call.output.numel() * biased
-
-    return Formula(kind, flop, matmuls)
-
-
-def _of_products(kind: str, matmuls: Callable[[Call], tuple[Matmul, ...]]) -> Formula:
-    """Nothing but products."""
-    return Formula(kind, lambda call: sum(each.flop for each in matmuls(call)), matmuls)
+def _biased(call: Call) -> float:
+    """An addition for each result, where there is a bias."""
+    with unset_fake_temporarily():  # a packed weight unpacks itself to tell
+        biased = call.has("bias") or (call.has("W_prepack") and call.args["W_prepack"].bias() is not None)
+    return float(call.output.numel() * biased)
 
 
 def _distances(call: Call) -> float:
@@ -89,35 +74,28 @@ def _distances(call: Call) -> float:
     return float(call.output.numel() * x.shape[-1] * (3 if call.args.get("p", 2) in (0, 1, 2, math.inf) else 4))
 
 
-def _convolution_product(call: Call, x: torch.Tensor, out: torch.Tensor) -> tuple[int, int, int, int]:
-    """(pixels, output channels of a group, products of one output, groups) of a convolution, or a transposed one."""
-    weight, groups = call.tensor("weight"), call.args["groups"]
-    pixels = x.shape[0] * math.prod((x if call.args["transposed"] else out).shape[2:])
-    return pixels, weight.shape[0] // groups, math.prod(weight.shape[1:]), groups
+def _convolution(call: Call, out: torch.Tensor) -> Matmul:
+    """The product that it amounts to: pixels by the output channels of a group, over the products of one output.
+
+    Transposed, the image's pixels count, and the weight lies the other way round: (input channels, output channels).
+    """
+    x, weight, groups, turned = (call.args[name] for name in ("input", "weight", "groups", "transposed"))
+    pixels = x.shape[0] * math.prod((x if turned else out).shape[2:])
+    n, k = weight.shape[0] // groups, math.prod(weight.shape[1:])
+    return Matmul(pixels, *((k, n) if turned else (n, k)), groups, dtype_name(weight))
 
 
-def _convolution_matmuls(call: Call) -> tuple[Matmul, ...]:
-    m, n, k, groups = _convolution_product(call, call.tensor("input"), call.output)
-    if call.args["transposed"]:  # the weight lies the other way round: (input channels, output channels of a group)
-        n, k = k, n
-    return (Matmul(m, n, k, groups, dtype_name(call.tensor("weight"))),)
-
-
-def _convolution_backward_matmuls(call: Call) -> tuple[Matmul, ...]:
+def _convolution_gradients(call: Call) -> tuple[Matmul, ...]:
     """Each gradient, of the input and of the weight, is a product with the forward one's FLOP."""
-    m, n, k, groups = _convolution_product(call, call.tensor("input"), call.tensor("grad_output"))
-    dtype = dtype_name(call.tensor("weight"))
-    if call.args["transposed"]:
-        n, k = k, n
+    one = _convolution(call, call.tensor("grad_output"))
     to_input, to_weight, _ = call.args["output_mask"]
-    by_input, by_weight = Matmul(m, k, n, groups, dtype), Matmul(n, k, m, groups, dtype)
+    by_input, by_weight = replace(one, n=one.k, k=one.n), replace(one, m=one.n, n=one.k, k=one.m)
     return (*[by_input] * to_input, *[by_weight] * to_weight)
 
 
-def _convolution_backward(call: Call) -> float:
+def _bias_gradient(call: Call) -> float:
     grad = call.tensor("grad_output")
-    bias = (grad.numel() - grad.shape[1]) * call.args["output_mask"][2]
-    return sum(each.flop for each in _convolution_backward_matmuls(call)) + float(bias)
+    return float((grad.numel() - grad.shape[1]) * call.args["output_mask"][2])
 
 
 def _attention_sizes(call: Call) -> tuple[int, int, int, int, int, str]:
@@ -158,17 +136,17 @@ PACKED = (
 
 def products() -> dict[str, Formula]:
     """Matrix products, convolutions, attention."""
-    plain = _two("self", "mat2")
-    convolution = _sums(_convolution_matmuls, "convolution")
-    backward = Formula("convolution", _convolution_backward, _convolution_backward_matmuls)
-    forward_attention = _of_products("attention", _attention_matmuls)
-    backward_attention = _of_products("attention", _attention_backward_matmuls)
+    plain, grouped = _two("self", "mat2"), Formula("matmul", _biased, _grouped)
+    convolution = Formula("convolution", _biased, lambda call: (_convolution(call, call.output),))
+    backward = Formula("convolution", _bias_gradient, _convolution_gradients)
+    forward_attention = Formula("attention", nothing, _attention_matmuls)
+    backward_attention = Formula("attention", nothing, _attention_backward_matmuls)
     return {
         **dict.fromkeys(("aten.mm", "aten.bmm", "aten._int_mm", "aten._scaled_mm", "aten._scaled_mm_v2"), plain),
         **dict.fromkeys(("aten.addmm", "aten._addmm_activation"), _two("mat1", "mat2")),
         **dict.fromkeys(("aten.baddbmm", "aten.addbmm"), _two("batch1", "batch2")),
-        **dict.fromkeys(("aten._grouped_mm", "aten._scaled_grouped_mm", "aten._scaled_grouped_mm_v2"), _sums(_grouped)),
-        **dict.fromkeys(PACKED, _sums(_packed)),
+        **dict.fromkeys(("aten._grouped_mm", "aten._scaled_grouped_mm", "aten._scaled_grouped_mm_v2"), grouped),
+        **dict.fromkeys(PACKED, Formula("matmul", _biased, _packed)),
         **table("reduction", {
             "dot vdot": lambda call: 2.0 * call.tensor("self").numel(),
             "_cdist_forward _pdist_forward": _distances,
@@ -226,20 +204,21 @@ def _backward_matmuls(call: Call) -> tuple[Matmul, ...]:
     return (*of_inputs, *of_weights)
 
 
-def _layer(matmuls: Callable[[Call], tuple[Matmul, ...]], per_unit: dict[int, int]) -> Formula:
-    """The products, a bias added to each or its gradient summed, and the cell."""
+def _cells(per_unit: dict[int, int]) -> Count:
+    """A bias added to each product or its gradient summed, and the cell."""
 
     def flop(call: Call) -> float:
         wanted = call.args.get("output_mask", (True,))[-1]
         biases = sum(bias.numel() for bias in call.tensors("weight") if bias.dim() == 1) * wanted
         units = call.args["hidden_size"] * len(call.tensor("hx"))
-        cell = biases + units * per_unit[call.args["mode"]]
-        return sum(each.flop for each in matmuls(call)) + float(sum(_steps(call)) * cell)
+        return float(sum(_steps(call)) * (biases + units * per_unit[call.args["mode"]]))
 
-    return Formula("recurrent", flop, matmuls)
+    return flop
 
 
 def recurrent() -> dict[str, Formula]:
     """cuDNN's calls, forward and backward."""
-    names = "aten._cudnn_rnn", "aten._cudnn_rnn_backward"
-    return {names[0]: _layer(_matmuls, _PER_UNIT), names[1]: _layer(_backward_matmuls, _PER_UNIT_BACK)}
+    return {
+        "aten._cudnn_rnn": Formula("recurrent", _cells(_PER_UNIT), _matmuls),
+        "aten._cudnn_rnn_backward": Formula("recurrent", _cells(_PER_UNIT_BACK), _backward_matmuls),
+    }

@@ -15,9 +15,10 @@ from torch.utils import _pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from brrr.core.errors import TraceError
-from brrr.counting.call import Call, call_of, form_of
+from brrr.counting.call import Call, call_of
 from brrr.counting.conventions import counted, dtype_of
 from brrr.counting.cost import Cost, OperatorCost
+from brrr.counting.forms import form_of
 from brrr.counting.ledger import Ledger
 from brrr.counting.modules import Modules
 from brrr.counting.parts import DESCRIBED, PARTS

@@ -2,8 +2,6 @@
 
 import math
 
-import torch
-
 from brrr.counting.call import Call, Count, Formula, free, table, window
 
 
@@ -12,14 +10,9 @@ def _combine(call: Call) -> float:
     return float(call.tensor("self").numel() - call.output.numel())
 
 
-def _mean(call: Call) -> float:
-    """n - 1 additions and a division."""
-    return float(call.tensor("self").numel())
-
-
-def _variance(call: Call) -> float:
-    """Mean n, differences n, squares n, their sum n - 1, a division: 4n."""
-    return 4.0 * call.tensor("self").numel()
+def _taken(each: int) -> Count:
+    """So many for each element that it takes."""
+    return lambda call: float(each * call.tensor("self").numel())
 
 
 def _vector_norm(call: Call) -> float:
@@ -32,32 +25,15 @@ def _vector_norm(call: Call) -> float:
     return 2.0 * n - results if order in (0, 1) or math.isinf(order) else 3.0 * n
 
 
-def rows(tensor: torch.Tensor, dim: int) -> int:
-    """How many rows run along a dimension."""
-    return tensor.numel() // max(tensor.shape[dim], 1) if tensor.dim() else 1
+def _by_rows(each: int, less: int) -> Count:
+    """So many for each element, and for each row so many less: what combines n elements is n - 1."""
 
+    def flop(call: Call) -> float:
+        x = call.tensor("grad_output" if "grad_output" in call.args else "self")
+        rows = x.numel() // max(x.shape[call.args["dim"]], 1) if x.dim() else 1
+        return float(each * x.numel() - less * rows)
 
-def _softmax(call: Call) -> float:
-    """Maximum n - 1, differences n, exponentials n, sum n - 1, divisions n: 5n - 2."""
-    x = call.tensor("self")
-    return 5.0 * x.numel() - 2 * rows(x, call.args["dim"])
-
-
-def _log_softmax(call: Call) -> float:
-    """Maximum n - 1, differences n, exponentials n, sum n - 1, logarithm, differences n: 5n - 1."""
-    x = call.tensor("self")
-    return 5.0 * x.numel() - rows(x, call.args["dim"])
-
-
-def _softmax_backward(call: Call) -> float:
-    """y (g - sum(g y)), or g - exp(y) sum(g): 4n - 1 both."""
-    grad = call.tensor("grad_output")
-    return 4.0 * grad.numel() - rows(grad, call.args["dim"])
-
-
-def _scan(call: Call) -> float:
-    x = call.tensor("self")
-    return float(x.numel() - rows(x, call.args["dim"]))
+    return flop
 
 
 def _each(*count: int) -> Count:
@@ -76,24 +52,22 @@ def reductions() -> dict[str, Formula]:
     return {
         **table("reduction", {
             "sum nansum prod amax amin max min argmax argmin": _combine,
-            "mean": _mean,
-            "var var_mean": _variance,
-            "std std_mean": lambda call: _variance(call) + call.output.numel(),  # and a root
+            "mean": _taken(1),  # n - 1 additions and a division
+            "var var_mean": _taken(4),  # mean n, differences n, squares n, their sum n - 1, a division
+            "std std_mean": lambda call: _taken(4)(call) + call.output.numel(),  # and a root
             "aminmax": lambda call: 2 * _combine(call),
             "linalg_vector_norm norm": _vector_norm,
-            "dist renorm": lambda call: 3.0 * call.tensor("self").numel(),
+            "dist renorm": _taken(3),
             "_foreach_norm": lambda call: 2.0 * sum(each.numel() for each in call.tensors("self")),
-            # Maximum n - 1, differences n, exponentials n, sum n - 1, logarithm, addition: 4n.
-            "logsumexp": lambda call: 4.0 * call.tensor("self").numel(),
+            "logsumexp": _taken(4),  # maximum n - 1, differences n, exponentials n, sum n - 1, logarithm, addition
         }),
         **free("reduction", "any all count_nonzero _is_all_true _is_any_true"),
-        **table("scan", {"cumsum cumprod cummax cummin": _scan, "logcumsumexp": lambda call: 7 * _scan(call)}),
+        **table("scan", {"cumsum cumprod cummax cummin": _by_rows(1, 1), "logcumsumexp": _by_rows(7, 7)}),
         **table("softmax", {
-            "_softmax": _softmax,
-            # A softmax that compares with -inf and selects 0 in rows that are masked out.
-            "_safe_softmax": lambda call: _softmax(call) + 2 * call.output.numel(),
-            "_log_softmax": _log_softmax,
-            "_softmax_backward_data _log_softmax_backward_data": _softmax_backward,
+            "_softmax": _by_rows(5, 2),  # maximum n - 1, differences n, exponentials n, sum n - 1, divisions n
+            "_safe_softmax": _by_rows(7, 2),  # and compares with -inf, and selects 0 in rows that are masked out
+            "_log_softmax": _by_rows(5, 1),  # a logarithm, and differences in place of divisions
+            "_softmax_backward_data _log_softmax_backward_data": _by_rows(4, 1),  # y (g - sum(g y)), g - exp(y) sum(g)
         }),
         **table("pooling", {
             "max_poolnd_with_indices fractional_max_poolnd": lambda call: float(call.size * (window(call) - 1)),
@@ -101,7 +75,7 @@ def reductions() -> dict[str, Formula]:
             # Each gradient is divided, then added to its whole window.
             "avg_poolnd_backward": lambda call: float(call.tensor("grad_output").numel() * (window(call) + 1)),
             "_adaptive_avg_poolnd_backward": lambda call: float(call.tensor("grad_output").numel() + call.size),
-            "_adaptive_avg_poolnd adaptive_avg_poolnd": _mean,
+            "_adaptive_avg_poolnd adaptive_avg_poolnd": _taken(1),
             "adaptive_max_poolnd": _combine,
             # Each gradient is added where its value came from.
             "max_poolnd_with_indices_backward adaptive_max_poolnd_backward fractional_max_poolnd_backward "
@@ -161,25 +135,21 @@ def wanted(call: Call) -> tuple[bool, ...]:
     return tuple(call.args.get("output_mask", (True, True, True)))
 
 
-def _weights(call: Call) -> tuple[int, bool]:
-    """The size of the weight, and whether there is one."""
-    return (call.tensor("weight").numel(), True) if call.has("weight") else (0, False)
+def _norm_backward(call: Call, per_element: int, alone: int = 2) -> float:
+    """The input's gradient costs `per_element`, and 1 for a weight; without it the normalised input costs `alone`.
 
-
-def _norm_backward(call: Call, per_element: int) -> float:
-    """The input's gradient costs `per_element`, and 1 for a weight; without it the normalised input alone costs 2.
-
-    Each weight's gradient is a sum of products (2 an element, less 1), each bias's a sum (1 an element, less 1).
+    x^ = (x - mean) rstd is 2, and 1 without a mean. Each weight's gradient is a sum of products (2 an element, less 1),
+    each bias's a sum (1 an element, less 1).
     """
-    x = call.tensor("input").numel()
-    size, weighted = _weights(call)
+    x, weighted = call.tensor("input").numel(), call.has("weight")
+    size = call.tensor("weight").numel() if weighted else 0
     to_input, to_weight, to_bias = (*wanted(call), False)[:3]
-    flop = x * (per_element + weighted) if to_input else 2 * x * to_weight
+    flop = x * (per_element + weighted) if to_input else alone * x * to_weight
     return float(flop + (to_weight and weighted) * (2 * x - size) + (to_bias and weighted) * (x - size))
 
 
 def _centred_backward(call: Call) -> float:
-    """x^ = (x - mean) rstd is 2; (g w - mean(g w) - x^ mean(g w x^)) rstd is 7 more, and 1 for g w."""
+    """x^ is 2; (g w - mean(g w) - x^ mean(g w x^)) rstd is 7 more, and 1 for g w."""
     return _norm_backward(call, 9)
 
 
@@ -189,14 +159,6 @@ def _batch_norm_backward(call: Call) -> float:
         return _centred_backward(call)
     x, channels = call.tensor("input").numel(), call.tensor("input").shape[1]
     return _norm_backward(call, 1) + 2 * channels + 2 * x * all(wanted(call)[:2])
-
-
-def _rms_norm_backward(call: Call) -> float:
-    """x^ = x rstd is 1; (g w - x^ mean(g w x^)) rstd is 5 more, and 1 for g w; the weight's: 2 an element, less 1."""
-    x, (size, weighted) = call.tensor("input").numel(), _weights(call)
-    to_input, to_weight = wanted(call)[:2]
-    flop = x * (6 + weighted) if to_input else x * to_weight
-    return float(flop + (to_weight and weighted) * (2 * x - size))
 
 
 def norms() -> dict[str, Formula]:
@@ -209,7 +171,8 @@ def norms() -> dict[str, Formula]:
         "_batch_norm_with_update _batch_norm_no_update": _batch_norm,
         "native_layer_norm_backward native_group_norm_backward": _centred_backward,
         "native_batch_norm_backward cudnn_batch_norm_backward batch_norm_backward": _batch_norm_backward,
-        "_fused_rms_norm_backward": _rms_norm_backward,
+        # x^ is 1; (g w - x^ mean(g w x^)) rstd is 5 more, and 1 for g w.
+        "_fused_rms_norm_backward": lambda call: _norm_backward(call, 6, 1),
         # g v / |v|: a 2-norm a row, and a product; backward: the sum of g v, its share of v taken off, scaled.
         "_weight_norm_interface": lambda call: 3.0 * call.output.numel() + call.outputs[1].numel(),
         "_weight_norm_interface_backward": lambda call: 5.0 * call.output.numel(),

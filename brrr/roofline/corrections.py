@@ -19,12 +19,12 @@ from brrr.roofline.decoding import is_decoding
 from brrr.roofline.device_model import DeviceModel
 from brrr.roofline.figures import WHOLE, without_host
 from brrr.roofline.gemm_families import Products, Speeds, family_name, operator_of
-from brrr.roofline.lowering import in_tf32, name_on_gpu
+from brrr.roofline.lowering import name_on_gpu
 from brrr.roofline.own_kernels import own_kernel
 from brrr.roofline.peak import SweptCalls
 from brrr.roofline.peaks import Peaks
 from brrr.roofline.sweeps import BY_FLOP, Corrections, swept_operators, swept_products
-from brrr.roofline.terms import INTERPOLATED, OperatorTime, cache_rate, dtype_of, kernel_of, matrix_dtype, modelled_time
+from brrr.roofline.terms import OperatorTime, cache_rate, dtype_of, kernel_of, matrix_dtype, modelled_time
 
 ADDED = ("aten.addmm", "aten._addmm_activation")
 """Products to which a row is added in the same kernel."""
@@ -38,7 +38,7 @@ MOST = 0.5
 
 
 def operator_time(
-    each: OperatorCost, model: DeviceModel, working_set: float, *, tf32: bool = False, host_s: float | None = None
+    each: OperatorCost, model: DeviceModel, working_set: float, *, host_s: float | None = None
 ) -> OperatorTime:
     """The times of one operator; `host_s` replaces the host cost of its class.
 
@@ -46,7 +46,7 @@ def operator_time(
     What its bytes and its FLOP take alone does not grow where a kernel was slower than its terms: something else held
     it up.
     """
-    each, above = in_tf32(each) if tf32 else each, each.form.name.endswith(ABOVE)
+    above = each.form.name.endswith(ABOVE)
     each = replace(each, form=replace(each.form, name=each.form.name.removesuffix(ABOVE))) if above else each
     made = modelled_time(each, model, working_set, host_s=host_s)
     again = replace(each, recent=None)  # as in the sweep, again and again alone; on a CPU with its host's part
@@ -75,9 +75,9 @@ def _turned_s(each: OperatorCost, model: DeviceModel) -> float:
     return kernel_time(copied, model).device_s or 0.0
 
 
-def kernel_time(each: OperatorCost, model: DeviceModel, *, tf32: bool = False, touched: float = 0.0) -> OperatorTime:
+def kernel_time(each: OperatorCost, model: DeviceModel, *, touched: float = 0.0) -> OperatorTime:
     """The times of an operator by itself, in work that touches so much; on a GPU without the host, as in a graph."""
-    return operator_time(each, model, max(each.bytes, touched), tf32=tf32, host_s=0.0 if model.is_gpu else None)
+    return operator_time(each, model, max(each.bytes, touched), host_s=0.0 if model.is_gpu else None)
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -102,7 +102,7 @@ def _carried(each: OperatorCost, here_s: float, model: DeviceModel) -> tuple[flo
         return None
     else:
         factor, own = corrections.of_operator(each) or (None, False)
-    if factor is None or ((each.name.startswith(INTERPOLATED) or (model.is_gpu and kernel_of(each))) and not own):
+    if factor is None or ((each.kind == "recurrent" or (model.is_gpu and kernel_of(each))) and not own):
         return None
     _say(each, model, model.reference, own)
     return _over(each, here_s, factor, model), own

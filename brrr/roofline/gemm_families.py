@@ -6,13 +6,12 @@ products (`calibrate`) corrects what is left.
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import cache, cached_property, lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from brrr.core.files import share
+from brrr.core.files import read_toml
 from brrr.core.heavy import np
 from brrr.counting.cost import ITEMSIZE, Matmul, OperatorCost
 
@@ -70,9 +69,8 @@ class Family:
 @cache
 def families() -> Mapping[str, Family]:
     """All, by name."""
-    text = (share("data") / "product_kernels.toml").read_text(encoding="utf-8")
     found = {}
-    for constants in tomllib.loads(text)["family"]:
+    for constants in read_toml("product_kernels.toml")["family"]:
         tiles = {_tile(size): rate for size, rate in constants.pop("tiles").items()}
         choices = [Choice(**{**each, "tile": _tile(each["tile"])}) for each in constants.pop("choices", ())]
         found[constants["name"]] = Family(tiles=tiles, choices=tuple(choices), **constants)

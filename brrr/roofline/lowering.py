@@ -5,7 +5,6 @@ an RMS norm, a dropout and the gates of a recurrent cell are several operators o
 convolution's bias is a kernel of its own.
 """
 
-import tomllib
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import replace
 from functools import cache, partial
@@ -13,7 +12,7 @@ from itertools import pairwise, takewhile
 from math import prod
 from typing import Any
 
-from brrr.core.files import share
+from brrr.core.files import read_toml
 from brrr.counting.cost import COPIED, ITEMSIZE, TURNED, Cost, Form, OperatorCost
 from brrr.roofline.decoding import by_products, part_of
 from brrr.roofline.peaks import short
@@ -26,7 +25,7 @@ RMS_BACKWARD = ("mul", "mul", "sum", "pow", "mul", "mul", "expand", "div", "pow"
 RMS_WEIGHTS = ("mul", "mul", "sum", "view")
 """What comes before, where a weight's gradient is asked for."""
 DROPOUT = ("empty_like", "bernoulli", "div", "mul")
-TOLD: Mapping[str, Any] = tomllib.loads((share("data") / "operators.toml").read_text(encoding="utf-8"))
+TOLD: Mapping[str, Any] = read_toml("operators.toml")
 """What operators.toml says of operators by their names."""
 CELLS = {tuple(each["after"].split()): (each["name"], each["reads"], each["writes"]) for each in TOLD["cell"]}
 """What follows the products of a recurrent cell: its kernel on a GPU, and how often that reads and writes the state."""

@@ -5,13 +5,12 @@ Weights alone in int8 or int4 are unpacked where they are multiplied, again for 
 instructions limit that, not the tensor cores, so that its rate is a share of float32's.
 """
 
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from math import prod
 
-from brrr.core.files import share
+from brrr.core.files import read_toml
 from brrr.counting.cost import OperatorCost
 
 PLAIN = "arithmetic.fp32.fma"
@@ -38,8 +37,7 @@ class OwnKernel:
 
 @cache
 def _known() -> Mapping[str, OwnKernel]:
-    text = (share("data") / "product_kernels.toml").read_text(encoding="utf-8")
-    return {each["name"]: OwnKernel(**each) for each in tomllib.loads(text)["kernel"]}
+    return {each["name"]: OwnKernel(**each) for each in read_toml("product_kernels.toml")["kernel"]}
 
 
 def own_kernel(each: OperatorCost) -> OwnKernel | None:

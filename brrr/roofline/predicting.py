@@ -18,7 +18,7 @@ from brrr.roofline.lowering import LAYERS, as_on_gpu, fused, in_tf32, is_special
 from brrr.roofline.peaks import DTYPES, short
 from brrr.roofline.prediction import How, Prediction, Predictions, bound_of
 from brrr.roofline.recurrent import CALLS, is_call, is_launch, lowered, recurrent_time
-from brrr.roofline.terms import INTERPOLATED, MATRIX_DTYPES, OperatorTime
+from brrr.roofline.terms import MATRIX_DTYPES, OperatorTime
 
 # ---------------------------------------------------------------------------------------------------------------------
 # Two clocks: the host issues one operator after the other, and the device does each when both are ready for it.
@@ -105,7 +105,8 @@ def operator_times(
     keys = [(each, each.backward, each.recent, host_s)
             for each, host_s in zip(_handed_on(kernels), costs, strict=True)]  # fmt: skip
     times = {
-        key: recurrent_time(key[0], model, key[-1] or 0.0) or operator_time(key[0], model, apart, host_s=key[-1])
+        key: recurrent_time(key[0], model, key[-1] or 0.0, events=how != "graph")
+        or operator_time(key[0], model, apart, host_s=key[-1])
         for key in dict.fromkeys(keys)
     }
     return tuple(times[key] for key in keys)  # a model's layers are alike
@@ -294,11 +295,10 @@ def predict(
     def one(fn: Any, *args: Any, **kwargs: Any) -> Prediction:
         own = replace(model, used={}, notes=[*model.notes])  # what it rests on, and no other
         work = counted(fn, args, kwargs, backward, own)
-        kernels = lowered(_in_precision(_kernels(work, own, how, dtype), own, tf32), own, events=how != "graph")
+        kernels = lowered(_in_precision(_kernels(work, own, how, dtype), own, tf32), own)
         apart = UNCACHED if cold else work.working_set_bytes
         times = operator_times(kernels, own, how, apart, work.gradients, work.lines)
-        found = _prediction(work, times, _seeds(kernels, own) if how == "graph" else (), own, how, calls)
-        return replace(found, kernels=tuple(kernels))
+        return _prediction(work, kernels, times, own, how, calls)
 
     if not isinstance(fn_or_cost, list):
         return one(fn_or_cost, *args, **kwargs)
@@ -393,13 +393,14 @@ def _in_precision(kernels: Sequence[OperatorCost], model: DeviceModel, tf32: boo
 
 
 def _prediction(
-    work: Cost, times: tuple[OperatorTime, ...], before: tuple[OperatorTime, ...], model: DeviceModel, how: How,
+    work: Cost, kernels: Sequence[OperatorCost], times: tuple[OperatorTime, ...], model: DeviceModel, how: How,
     calls: int,
 ) -> Prediction:  # fmt: skip
+    before, lower = _seeds(kernels, model) if how == "graph" else (), [*work.unknown]
+    lower += [time.name for each, time in zip(kernels, times, strict=True) if each.kind == "recurrent"]
     clocks, times = run_clocks(times, model, how, calls, before), before + times
     bound, margin = bound_of(times, clocks.period_s, without_host_s(times, model, how, clocks))
     known = {each.name for each in times if each.known}  # by a sweep, whatever its FLOP
-    lower = [*work.unknown, *(each.name for each in times if each.name.startswith(INTERPOLATED))]
     unknown = tuple(dict.fromkeys(name for name in lower if name not in known))
     if unknown:  # a verdict from a lower bound is none
         bound, margin = "unknown", 1.0
@@ -409,5 +410,5 @@ def _prediction(
         busy_s=sum(each.device_s or 0.0 for each in times) if model.is_gpu else None,
         bound=bound, margin=margin, operators=times, cost=work, origin=model.origin,
         basis=tuple(model.used.values()), notes=tuple(model.notes), unknown=unknown,
-        model=model,
+        model=model, kernels=tuple(kernels),
     )  # fmt: skip

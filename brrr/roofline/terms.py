@@ -20,9 +20,6 @@ from brrr.roofline.sweeps import BY_FLOP
 MATRIX_DTYPES = ("fp32", "tf32", "bf16", "fp16", "fp8", "fp64", "int8")
 COMPUTED_IN = {"fp16": "fp32", "bf16": "fp32", "fp8": "fp32"}
 """Plain arithmetic on the short types is done in float32."""
-INTERPOLATED = ("aten._cudnn_rnn",)
-"""Operators that take far longer than their bytes and FLOP, by no factor that other operators have: the steps of
-cuDNN's recurrent layers wait for each other."""
 KERNELS: Mapping[str, Mapping[str, float]] = TOLD["kernel"]
 """How kernels that no sweep holds go through their elements (data/operators.toml says what each figure is)."""
 FULL, BLOCK, LANES = 2048, 1024, 128
@@ -38,6 +35,10 @@ TENSOR, ASYNC = ("tf32", "bfloat16", "float16"), (9, 0)
 threads do all of it, take both times one after the other."""
 CACHED = 8e6
 """A working set that every data-centre GPU since 2020 holds in its cache."""
+
+
+Terms = tuple[float, float, float]
+"""Seconds of an operator's bytes, of its FLOP, and of its kernel."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,36 +73,45 @@ def dtype_of(each: OperatorCost) -> str:
 def modelled_time(
     each: OperatorCost, model: DeviceModel, working_set: float, *, host_s: float | None = None
 ) -> OperatorTime:
-    """The times of one operator by its terms alone."""
+    """The times of one operator by its terms alone: by one function for each class of operators."""
     model = model.for_terms
     host = model.value(f"host.{host_class(each, model)}") if host_s is None else host_s
+    device: float | None
     if each.kind == "view":
-        return OperatorTime(each.name, host, 0.0, 0.0, None if model.is_gpu else host)
-    if each.form.name.startswith(COPIED) and model.is_gpu:
-        return _copied(each, model, host)
-    by_flop = each.kind in BY_FLOP and model.reference is not None
-    if each.matmuls and model.is_gpu and model.sm_count is not None and not by_flop:
+        moving, computing, device = 0.0, 0.0, None if model.is_gpu else host
+    elif each.form.name.startswith(COPIED) and model.is_gpu:
+        moving, computing, device = _copied(each, model)
+    elif each.matmuls and model.is_gpu and model.sm_count is not None and not _by_flop(each, model):
         own = own_kernel(each)
-        return _tiled(each, model, working_set, host) if own is None else _own(own, each, model, working_set, host)
-    start = _start_s(each.kind, model) if model.is_gpu else host
-    moving = memory_s(model, each.read_bytes, each.written_bytes, working_set, _stream_start_s(model), each.recent)
-    if by_flop:
-        computing = (each.flop or 0.0) / model.value(f"matmul.{matrix_dtype(dtype_of(each))}")
+        moving, computing, device = _own(own, each, model, working_set) if own else _tiled(each, model, working_set)
     else:
-        computing = compute_s(operations(each) if model.is_gpu else each, model)
-    chain = keys_s(each, model) if is_decoding(each) and model.is_gpu else 0.0
-    start += START_S * (chain > 0)
-    if model.is_gpu and (told := kernel_of(each)):
+        moving, computing, device = _streamed(each, model, working_set, host)
+    known = each.flop is not None and each.kind != "recurrent"  # whose steps wait for each other
+    return OperatorTime(each.name, host, moving, computing, device, known, model.is_gpu and each.form.name in PAGEABLE)
+
+
+def _by_flop(each: OperatorCost, model: DeviceModel) -> bool:
+    return each.kind in BY_FLOP and model.reference is not None
+
+
+def _streamed(each: OperatorCost, model: DeviceModel, working_set: float, host_s: float) -> Terms:
+    """What goes once through its bytes, or as its kernel is told to, without tiles; on a CPU anything."""
+    start = _start_s(each.kind, model) if model.is_gpu else host_s
+    moving = memory_s(model, each.read_bytes, each.written_bytes, working_set, _stream_start_s(model), each.recent)
+    computing, chain = compute_s(operations(each) if model.is_gpu else each, model), 0.0
+    if not model.is_gpu:
+        return moving, computing, start + max(moving, computing)
+    if is_decoding(each):
+        start, chain = start + START_S, keys_s(each, model)
+    if told := kernel_of(each):
         model.note(f"how {each.name} goes through its elements is assumed (data/operators.toml)")
         start, moving = start + told.get("start_s", 0.0), moving * told.get("passes", 1)
         computing, chain = computing / told.get("rate", 1), chain or walked_s(each, told, model)
-    if each.kind == "transform" and model.is_gpu:
+    if each.kind == "transform":
         start, moving = start + ROUNDS_S, max(moving, each.bytes / cache_rate(model) / SHARED) * each.form.window
     if each.kind == "transform" or each.form.name == IN_TURN:
-        start *= each.form.window if model.is_gpu else 1  # a kernel each
-    device = start + max(moving, computing, chain)
-    known = each.flop is not None and not each.name.startswith(INTERPOLATED)
-    return OperatorTime(each.name, host, moving, computing, device, known)
+        start *= each.form.window  # a kernel each
+    return moving, computing, start + max(moving, computing, chain)
 
 
 ROUNDS_S, SHARED = 1.5e-6, 0.5
@@ -133,13 +143,13 @@ def walked_s(each: OperatorCost, told: Mapping[str, float], model: DeviceModel) 
     return max(issuing, full * steps * cycles / (model.clock_hz or CLOCK_HZ))
 
 
-def _copied(each: OperatorCost, model: DeviceModel, host_s: float) -> OperatorTime:
+def _copied(each: OperatorCost, model: DeviceModel) -> Terms:
     """Over the link: in pinned memory at its rate, beside the host; else through a buffer of the driver's."""
     way, _, pinned = each.form.name.partition(", ")
     rate = pinned_rate(model.hardware) if pinned else min(PAGEABLE[way], pinned_rate(model.hardware))
     model.use(f"link, {pinned or 'pageable'}", rate, Peak.stated(rate, "B/s", "assumed"))
     moving = each.written_bytes / rate
-    return OperatorTime(each.name, host_s, moving, 0.0, model.value("kernel.floor") + moving, True, not pinned)
+    return moving, 0.0, model.value("kernel.floor") + moving
 
 
 def pinned_rate(known: Hardware | None) -> float:
@@ -161,27 +171,23 @@ def stream_s(model: DeviceModel, read: float, written: float, working_set: float
     return start + memory_s(model, read, written, max(working_set, read + written), _stream_start_s(model))
 
 
-def _tiled(each: OperatorCost, model: DeviceModel, working_set: float, host_s: float) -> OperatorTime:
+def _tiled(each: OperatorCost, model: DeviceModel, working_set: float) -> Terms:
     """Products of matrices by tiles and waves; memory and arithmetic overlap as the family of kernels lets them."""
     model.note("constants of the kernels of matrix products are assumed: they were fitted on an H200")
     families = [family_of(product) for product in each.matmuls]
     computing = sum(_product_s(product, model) for product in each.matmuls)
     moving = memory_s(model, each.read_bytes, each.written_bytes, working_set, recent=each.recent)
-    start, power = (
-        _cycle(model) * max(family.start_s for family in families),
-        min(family.overlap for family in families),
-    )
+    start, power = _cycle(model) * max(each.start_s for each in families), min(each.overlap for each in families)
     if dtype_of(each) in TENSOR and model.hardware and (model.hardware.compute_capability or ASYNC) < ASYNC:
         power = 1.0
     model.use("product.start", start, Peak.stated(start, "s", "assumed"))
     device = start + (moving**power + computing**power) ** (1 / power)
     rates = [min(1.0, family_of(one).share) * model.value(f"matmul.{matrix_dtype(one.dtype)}") for one in each.matmuls]
     alone = sum(one.flop / rate for one, rate in zip(each.matmuls, rates, strict=True))  # in full tiles and full waves
-    known = each.flop is not None and not each.name.startswith(INTERPOLATED)
-    return OperatorTime(each.name, host_s, moving, min(alone, computing), device, known)
+    return moving, min(alone, computing), device
 
 
-def _own(own: OwnKernel, each: OperatorCost, model: DeviceModel, working_set: float, host_s: float) -> OperatorTime:
+def _own(own: OwnKernel, each: OperatorCost, model: DeviceModel, working_set: float) -> Terms:
     """A product in a kernel of its own: bytes, arithmetic, and the way through k overlap as it lets them."""
     model.note("constants of torch's kernels for 8 and 4 bits are assumed: they were fitted on an H100")
     model.use("product.start", own.start_s, Peak.stated(own.start_s, "s", "assumed"))
@@ -190,7 +196,7 @@ def _own(own: OwnKernel, each: OperatorCost, model: DeviceModel, working_set: fl
     moving = memory_s(model, each.read_bytes, each.written_bytes, working_set, recent=each.recent) / own.memory
     computing, chain = tiles_s / own.rate, product.k * own.cycles / (model.clock_hz or CLOCK_HZ)
     device = own.start_s + sum(part**own.overlap for part in (moving, computing, chain)) ** (1 / own.overlap)
-    return OperatorTime(each.name, host_s, moving, max(computing, chain), device, each.flop is not None)
+    return moving, max(computing, chain), device
 
 
 def _product_s(product: Matmul, model: DeviceModel) -> float:
@@ -231,6 +237,8 @@ def _stream_start_s(model: DeviceModel) -> float:
 
 def compute_s(each: OperatorCost, model: DeviceModel) -> float:
     """Seconds of arithmetic: matrix products at their own rate, anything else at that of plain operations."""
+    if _by_flop(each, model):
+        return (each.flop or 0.0) / model.value(f"matmul.{matrix_dtype(dtype_of(each))}")
     if each.matmuls:
         return sum(matmul_s(product, model) for product in each.matmuls)
     if not each.flop:

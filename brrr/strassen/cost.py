@@ -32,6 +32,7 @@ from brrr.roofline.corrections import kernel_time
 from brrr.roofline.device_model import LAUNCH_S, DeviceModel
 from brrr.roofline.device_model import model_of as model_of
 from brrr.roofline.gemm_families import operator_of
+from brrr.roofline.lowering import in_tf32
 from brrr.roofline.terms import stream_s
 from brrr.strassen.accuracy import PLAIN
 from brrr.strassen.algebra.forms import FORMS
@@ -203,7 +204,7 @@ def _product_s(inner: Inner, sizes: tuple[int, int, int, int], model: DeviceMode
         m, n, k = map(aligned_size, (m, n, k))
     library = LIBRARY[model.is_gpu].get(inner.name, inner.name)
     each = operator_of(Matmul(m, n, k, count, INNERS[library].dtype, (False, True)))
-    made = kernel_time(each, model, tf32=library == "tf32")
+    made = kernel_time(in_tf32(each) if library == "tf32" else each, model)
     assert made.device_s is not None  # no view
     rate, curve = PRODUCTS.get(f"{inner.name} batched" if count > 1 else inner.name, (1.0, ()))
     if curve and model.peaks is not None and model.device == BY_SIZE_ON:

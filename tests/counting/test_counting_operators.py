@@ -555,6 +555,13 @@ def test_forms_that_one_call_has(fn: Callable[..., Any], args: Any, form: Form) 
     assert [each.form for each in cost(fn, *args).operators if each.form.name] == [form]
 
 
+def test_a_batch_norm_without_an_update_takes_fixed_statistics() -> None:
+    x, each = torch.ones(2, 4, 3, 5), torch.ones(4)
+    with CostMode() as counting:
+        torch.ops.aten._batch_norm_no_update(x, None, None, each, each, 0.1, 1e-5)
+    assert [one.form for one in counting.operators] == [Form("fixed", 8, 15)]
+
+
 @pytest.mark.parametrize(("fn", "form"), [
     (lambda x: x + x, Form("", 1, 512)), (lambda x: torch.cat([x, x]), Form("", 2, 512)),
     (lambda x: torch.cat([x, x], 1), Form("", 16, 64)), (lambda x: torch.cat([x, x], -1), Form("", 16, 64)),

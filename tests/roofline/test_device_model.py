@@ -14,6 +14,7 @@ from brrr.gpu.datasheet import datasheets, find_hardware, hardware, hardware_nam
 from brrr.roofline import device_model
 from brrr.roofline.corrections import kernel_time, operator_time
 from brrr.roofline.device_model import NOT_THIS_ONE, OTHER_CPU, Where, known_here, model_of, peaks_here
+from brrr.roofline.lowering import in_tf32
 from brrr.roofline.peaks import MissingPeakError, Peaks, recorded_peaks
 from brrr.roofline.predicting import predict
 from brrr.roofline.terms import stream_s
@@ -40,7 +41,7 @@ def test_an_operator_by_itself_costs_a_gpus_host_nothing() -> None:
     on_gpu, on_cpu = (kernel_time(pointwise(400e6), model_of(each)) for each in (gpu(), cpu()))
     assert on_gpu.host_s == 0 and on_gpu.device_s == pytest.approx(101e-6) and on_cpu.host_s == pytest.approx(1e-6)
     each = product(4096, 4096, 4096, "float32", 4)
-    single, tf32 = (kernel_time(each, model_of("h200"), tf32=tf32).device_s for tf32 in (False, True))
+    single, tf32 = (kernel_time(one, model_of("h200")).device_s for one in (each, in_tf32(each)))
     assert single is not None and tf32 is not None and tf32 < single / 3
 
 

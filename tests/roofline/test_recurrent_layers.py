@@ -14,7 +14,7 @@ from brrr.counting.description import array
 from brrr.roofline.device_model import model_of
 from brrr.roofline.predicting import predict
 from brrr.roofline.prediction import How
-from brrr.roofline.recurrent import is_launch, lowered, way_of
+from brrr.roofline.recurrent import is_launch, lowered, recurrent_time, way_of
 from brrr_course.experiments import experiment
 from brrr_course.sources.recorded import Recorded
 
@@ -74,16 +74,16 @@ def test_recorded_layers_are_told(device: str, way: str, field: str, median: flo
 # --- which kernels a layer counts as ---
 
 
-def kernels(cost: Cost, device: str = "h200", events: bool = True) -> list[OperatorCost]:
-    return [each for each in lowered(cost.operators, model_of(device), events=events) if is_launch(each)]
+def kernels(cost: Cost, device: str = "h200") -> list[OperatorCost]:
+    return [each for each in lowered(cost.operators, model_of(device)) if is_launch(each)]
 
 
 def test_a_step_is_a_product_and_a_cell_and_all_inputs_are_one_product() -> None:
     found = kernels(work("lstm", 512, 16, 20, 1, "float32", False))
     assert [each.matmuls[0].m for each in found if each.matmuls] == [20 * 16, *[16] * 20]
     assert len(found) == 1 + 2 * 20 and {each.matmuls[0].n for each in found if each.matmuls} == {4 * 512}
-    names = [each.form.name for each in kernels(work("lstm", 512, 16, 20, 1, "float32", False), events=False)]
-    assert not any("events" in name for name in names)
+    with_events, without = (recurrent_time(found[-1], model_of("h200"), 0.0, events=each) for each in (True, False))
+    assert with_events and without and (with_events.device_s or 0.0) > (without.device_s or 0.0), "none in a graph"
 
 
 def test_layers_go_in_waves() -> None:

@@ -78,8 +78,8 @@ def kernels_of(line: Mapping[str, str], device: Hardware) -> tuple[OperatorCost,
     work = layer_cost(line["operator"], line["dtype"], *sizes, what != "forward")
     layer = next(each for each in work.operators if each.kind == "recurrent" and each.backward == (what != "forward"))
     stepwise = replace(layer, form=replace(layer.form, name=f"{layer.form.name}, packed"))
-    call, *kernels = lowered([stepwise], model_of(device), events=True)
-    at_once = [each for each in kernels if ALL in each.form.name]
+    call, *kernels = lowered([stepwise], model_of(device))
+    at_once = [each for each in kernels if each.form.name == ALL]
     found = at_once[-1:] if what == "backward weights" else [each for each in kernels if each not in at_once]
     return replace(call, backward=False), *found
 
