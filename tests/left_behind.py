@@ -114,8 +114,12 @@ def _settings(before: State) -> Iterator[str]:
         _kinds()[name][1](was)
 
 
+def kept(thread: threading.Thread) -> bool:
+    return thread.name.startswith(KEPT_THREADS) or type(thread).__name__ == "TMonitor"  # tqdm 4.66 names it not
+
+
 def _threads(before: list[threading.Thread]) -> Iterator[str]:
-    new = [each for each in threading.enumerate() if each not in before and not each.name.startswith(KEPT_THREADS)]
+    new = [each for each in threading.enumerate() if each not in before and not kept(each)]
     new = [each for each in new if not isinstance(each, threading._DummyThread)]  # a library's own
     if new:
         gc.collect()  # those of a pool that nobody holds end with it
