@@ -485,17 +485,16 @@ def shown_progress(found, folder):
     before, began, there, done = os.environ.get("TMPDIR"), time.time(), held(site_packages()), threading.Event()
 
     def show():
-        loaded, rates = 0, [(began, 0)]
-        while not done.wait(0.5 if sys.stdout.isatty() else 10.0):
+        loaded, installing = 0, began
+        while not done.wait(2.0 if sys.stdout.isatty() else 10.0):  # each look takes a moment of a processor
             now, installed = time.time(), held(site_packages()) - there
             loaded = max(loaded, min(total, held(folder)), total * (installed > 1e6))
             if loaded < total:
-                rates, rate = [(now, 0)], loaded / (now - began)
+                installing, rate = now, loaded / (now - began)
                 left_s = (total - loaded) / max(rate, 1e3) + UNPACKED * total / INSTALLED_PER_S
             else:
-                rates.append((now, installed))
-                known = now - rates[0][0] > 5 and installed > 0
-                rate = installed / (now - rates[0][0]) if known else INSTALLED_PER_S
+                known = now - installing > 5 and installed > 0
+                rate = installed / (now - installing) if known else INSTALLED_PER_S
                 left_s = max(0.0, UNPACKED * total - installed) / rate
             share = min(1.0, installed / UNPACKED / total)
             part = ("downloaded", loaded) if loaded < total else ("installed", share * total)
@@ -517,6 +516,8 @@ def shown_progress(found, folder):
     finally:
         done.set()
         thread.join()
+        if sys.stdout.isatty():  # what is printed next stands alone on its line
+            sys.stdout.write("\r{:<78}\r".format(""))
         os.environ.pop("TMPDIR") if before is None else os.environ.update(TMPDIR=before)
 
 

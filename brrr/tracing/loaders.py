@@ -29,6 +29,7 @@ def loaders_told() -> Iterator[set[int]]:
 
     It gives how many batches its loaders may hold ready, which grows while they are used.
     """
+    from torch import Tensor, strided
     from torch.utils._pytree import tree_leaves
     from torch.utils.data import dataloader
 
@@ -43,7 +44,7 @@ def loaders_told() -> Iterator[set[int]]:
             found[SENT] = max(sent)
             with mark(f"{NAME}{name} {' '.join(f'{each}={number}' for each, number in found.items())}"):
                 made = was(self)
-            sent.add(sum(getattr(each, "nbytes", 0) for each in tree_leaves(made)))
+            sent.add(sum(x.nbytes for x in tree_leaves(made) if isinstance(x, Tensor) and x.layout == strided))
             return made
 
         setattr(owner, name, spanned)

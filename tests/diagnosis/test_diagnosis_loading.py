@@ -135,3 +135,14 @@ def test_workers_that_begin_anew_in_each_epoch_are_kept(persistent: int) -> None
     found = of_trace(True, {"cores": 9}, (f".__iter__ {told}", 0, 200), (f".__next__ {told}", 200, 334))
     assert ("num_workers=2, persistent_workers=True) in place of 2" in found.why) == (not persistent)
     assert persistent or found.gain == pytest.approx(0.419 / 0.219)
+
+
+class Odd:
+    def nbytes(self) -> int:
+        raise AssertionError("nobody asks what is no tensor")
+
+
+@pytest.mark.parametrize("batch", [Odd(), {"x": torch.eye(2).to_sparse()}, [Odd(), torch.ones(2)]])
+def test_what_a_loader_gives_may_be_anything(batch: Any) -> None:
+    with loaders_told():
+        assert len([*DataLoader(range(2), collate_fn=lambda _: batch)]) == 2
