@@ -28,6 +28,8 @@ COMPILER_S = "TORCHINDUCTOR_", "_TORCHINDUCTOR_", "TRITON_CACHE_DIR", "TRITON_PT
 """Variables that torch's compiler, a live measurement, or pytest sets for a process."""
 KEPT_THREADS = ("tqdm", "asyncio-waitpid", "brrr-repeat", "Dask-Offload", "Inductor", "subproc_worker", "ThreadPool")
 """How the names of those begin that a library starts once and keeps."""
+not_compiled = re.compile(r"(?!c[a-z2-7]{51}\b|torch\._inductor|__triton_|cuda_utils\b)").match
+"""Of a module's name: what torch's compiler makes is named by a hash and its own, wherever a test has it write that."""
 BACKENDS = [("generic", "all"), *((a, b) for a in ("cuda", "mkldnn") for b in ("all", "matmul", "conv", "rnn"))]
 
 State = dict[str, Any]
@@ -131,13 +133,11 @@ def _threads(before: list[threading.Thread]) -> Iterator[str]:
 
 
 def _modules(before: State, passing: str) -> Iterator[str]:
-    """Those that a test took away, or loaded from a folder of its own; what torch's compiler names by a hash is its."""
-    for name in filter(
-        re.compile(r"(?!c[a-z2-7]{51}\b|torch\._inductor|__triton_)").match, before.keys() - sys.modules.keys()
-    ):  # not a compiler's
+    """Those that a test took away, or loaded from a folder of its own."""
+    for name in filter(not_compiled, before.keys() - sys.modules.keys()):
         yield f"sys.modules: {name} was taken out"
         sys.modules[name] = before[name]
-    for name in sys.modules.keys() - before.keys():
+    for name in filter(not_compiled, sys.modules.keys() - before.keys()):
         if str(getattr(sys.modules[name], "__file__", None)).startswith(passing):
             yield f"sys.modules: {name} is the test's own"
             del sys.modules[name]
