@@ -75,7 +75,7 @@ class Ledger:
         gone = {key for key in self._alive if self._seen[key].expired()}
         self._alive -= gone
         self._died |= dict.fromkeys(gone, len(self._backward))
-        for key in gone & self._made.keys():
+        for key in sorted(gone & self._made.keys(), key=self._born.__getitem__):
             self._alive_bytes -= self._made[key]
             self._freed[self._made[key]].append(max(self._touched[key].values(), default=0.0))
 

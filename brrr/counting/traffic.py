@@ -32,7 +32,9 @@ _MADE_ALIKE = (
     "new_zeros new_ones new_full nll_loss_backward nll_loss2d_backward"
 )
 _SHAPE_ONLY = {**dict.fromkeys(_MADE_ALIKE.split(), "self"), "log_sigmoid_backward": "buffer"}  # which a CPU alone has
-_ALLOCATES = {"empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided", "resize", "set"}
+_ALLOCATES = {
+    "empty", "empty_like", "empty_permuted", "empty_strided", "new_empty", "new_empty_strided", "resize", "set",
+}  # fmt: skip
 _BATCH_NORM_BACKWARD = ("native_batch_norm_backward", "cudnn_batch_norm_backward", "batch_norm_backward")
 _RUNNING = ("running_mean", "running_var")
 
@@ -84,7 +86,8 @@ def traffic_of(call: Call) -> CallTraffic:
     name = call.name.removeprefix("aten.")
     reads = [_read(call, name, argument, t) for argument, t in call.each_argument() if _is_read(call, name, argument)]
     writes = [_whole(t) for t in _results(call, name)]
-    writes += [_write(call, name, t) for argument in _changed(call, name) for t in call.tensors(argument)]
+    changed = [(each, t) for each in _changed(call, name) for t in call.tensors(each)]
+    writes += [_whole(t) if each in call.targets else _write(call, name, t) for each, t in changed]
     again = sum(union_bytes([region_of(t)]) for t in _read_twice(call, name) if t.numel())
     return CallTraffic(tuple(filter(None, reads)), tuple(filter(None, writes)), again)
 

@@ -16,15 +16,12 @@ from zipfile import ZIP_DEFLATED, BadZipFile, ZipFile
 
 from brrr.core.errors import RecordingError
 from brrr.core.files import MOST_JSON_BYTES, file_bytes, typed, write_atomically
-from brrr.core.measurement import FIELDS, Estimate, Field, Value
+from brrr.core.measurement import FIELDS, Field, Value
 from brrr.core.npz import array, members
 from brrr_course.sources.rows import Row
 
 ENDING = ".samples.npz"
 MEMBER = re.compile(r"[\w-][\w.-]*\.\d{5,}\.(json|npy)")
-HOST_TICK_S, DEVICE_TICK_S = 1e-9, 32e-9
-"""The steps of the two clocks: no interval is narrower."""
-ON_DEVICE: tuple[Field, ...] = ("kernel_s", "busy_s", "span_s")
 
 Series = Mapping[Field, Sequence[float]]
 Key = tuple[tuple[Value, ...], str, str, str]
@@ -116,23 +113,4 @@ def _part(index: bytes, packed: bytes) -> Part:
             raise ValueError(f"{key} tells of samples that are not there: {counts}")
     if next(values, None) is not None:
         raise ValueError("it has more samples than its rows tell")
-    return found
-
-
-def recomputed(row: Row, series: Series) -> dict[Field, Estimate]:
-    """The row's times computed again from their samples.
-
-    A period that is the mean of calls that take turns is left out, and a CPU's host time with it: how many calls a
-    sample is of is not kept. What the calibration took off a span's median it takes off the ends. Where a span was
-    raised to the busy time, which is seldom, the interval in the file holds both, and this one does not.
-    """
-    found: dict[Field, Estimate] = {}
-    for name, values in series.items():
-        on_device = name in ON_DEVICE and row.measurement.sm_clock_hz is not None
-        again = Estimate.of(values, DEVICE_TICK_S if on_device else HOST_TICK_S)
-        kept = row.measurement.get(name)
-        if name in ("period_s", "host_s") and kept is not None and kept.n != again.n:
-            continue
-        shifted = again.shifted(kept.median - again.median if kept is not None and name == "span_s" else 0.0)
-        found[name] = Estimate(shifted.median, max(0.0, shifted.low), shifted.high, shifted.n)
     return found
