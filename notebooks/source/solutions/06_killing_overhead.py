@@ -61,7 +61,7 @@ check("06-capture", network=network)
 # **Answers.** The guesses: see the figures, on your data. The divide: hidden² · 4 bytes / 256 GB/s = 20 µs, so 1131 on the GTX 1070,
 # and with 4.2 TB/s 4583 on the H200. The capture: leave the number on the GPU and use one formula for both cases, as
 # `x / size.clamp(min=1)`; `torch.where` is right, too. *max-autotune*: it takes kernels by short timings when it compiles, and in a fresh process
-# it may take others, several times as slow. So two students with GPUs of one model may see two lines ([docs/strassen.md](strassen.md),
+# it may take others, several times as slow. So two students with GPUs of one model may see two lines ([docs/strassen_tried.md](strassen_tried.md),
 # *Earlier recordings*).
 # <!-- definition: the exercise -->
 #
