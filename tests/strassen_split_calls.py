@@ -2,15 +2,8 @@
 
 import torch
 
-from brrr.strassen.split.splitting import (
-    SplitSource,
-    Terms,
-    empty_terms,
-    multiply_in_torch,
-    prepared_product,
-    prepared_splits,
-    split_in_torch,
-)
+from brrr.strassen.split.operands_kernel import SplitSource, Terms, empty_terms, prepared_splits, split_in_torch
+from brrr.strassen.split.product_kernel import multiply_in_torch, prepared_product
 
 
 def split(x: torch.Tensor, *, transposed: bool = False, kernels: bool = True) -> Terms:

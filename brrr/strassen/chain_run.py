@@ -26,13 +26,12 @@ from brrr.strassen.algebra.blocks import buffer_shape, products_shape
 from brrr.strassen.block_products import product_step
 from brrr.strassen.cost import workspace_bytes
 from brrr.strassen.execution import prepare_right, steps
-from brrr.strassen.implementations import Implementation
+from brrr.strassen.implementations import Implementation, Problem
 from brrr.strassen.launcher import Run, run_all
 from brrr.strassen.layers import Chain, activate
 from brrr.strassen.operands import Arena, Right, operand_name
 from brrr.strassen.passes.launch import post_add_step, pre_add_step, prepared
-from brrr.strassen.passes.sums import assembled_work, layer_works
-from brrr.strassen.problem import Problem
+from brrr.strassen.passes.sums import assembled_work
 
 
 class ChainRun:
@@ -80,9 +79,10 @@ class ChainRun:
         return not how.level or how.kind.split
 
     def _fused(self, place: int) -> bool:
-        """Whether the pass behind a layer makes the next one's factors too."""
-        inside = 0 <= place < len(self.chain) - 1
-        return inside and not self._alone(place) and not self._alone(place + 1)
+        """Whether the pass behind a layer makes the next one's factors too: both have as many levels."""
+        if not 0 <= place < len(self.chain) - 1 or self._alone(place) or self._alone(place + 1):
+            return False
+        return self.implementations[place].level == self.implementations[place + 1].level
 
     def _output(self, place: int, x: torch.Tensor, kept: Sequence[torch.Tensor] | None) -> torch.Tensor | None:
         """Where a layer's output goes; None where nobody needs it, since only the next layer's factors are written."""
@@ -99,8 +99,8 @@ class ChainRun:
         made = [product_step(how.kind, self._left[place], right.factors[0], products, right_transposed=turned)]
         if self._fused(place):
             given = how.form, how.level, (self.rows, layer.n), layer.bias, layer.relu, self._outputs[place]
-            behind, left = self.implementations[place + 1], self._left[place + 1]
-            made += map(prepared, layer_works(assembled_work(products, *given), behind, left))
+            behind, left = str(self.implementations[place + 1].form), self._left[place + 1]
+            made.append(prepared(replace(assembled_work(products, *given), spread=behind, high=left)))
         return made
 
     def _layer(self, place: int, source: torch.Tensor, target: torch.Tensor) -> list[Run]:

@@ -22,12 +22,11 @@ from brrr.gpu.precision import float32_products
 from brrr.strassen.algebra.blocks import buffer_shape, products_shape
 from brrr.strassen.block_products import matrix_step, product_step
 from brrr.strassen.cost import buffers_of, rounded, workspace_bytes
-from brrr.strassen.implementations import Implementation
+from brrr.strassen.implementations import Implementation, Problem, Sizes
 from brrr.strassen.launcher import Run, run_all
 from brrr.strassen.odd_sizes import NOTHING, Copied, copied, core_of
 from brrr.strassen.operands import Arena, Right, check_operands, check_out, operand_name
 from brrr.strassen.passes.launch import post_add_step, pre_add_step
-from brrr.strassen.problem import Problem, Sizes
 from brrr.strassen.split.split_steps import right_terms, split_steps
 
 KINDS = (CUDA,)

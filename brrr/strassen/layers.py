@@ -18,8 +18,7 @@ from brrr.strassen.execution import prepare_right
 from brrr.strassen.implementations import Implementation
 from brrr.strassen.operands import Right
 from brrr.strassen.planner import ProductPlan, plan_of
-from brrr.strassen.request import Limits as Limits
-from brrr.strassen.request import Request
+from brrr.strassen.request import Limits, Request
 
 
 @dataclass(frozen=True, eq=False)

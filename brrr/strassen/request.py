@@ -17,8 +17,7 @@ from typing import Any
 from brrr.core.errors import ArgumentError
 from brrr.strassen.accuracy import PLAIN, accuracy_limit
 from brrr.strassen.algebra.blocks import level_of
-from brrr.strassen.implementations import FORM_NAMES, INNERS, Implementation
-from brrr.strassen.problem import Problem
+from brrr.strassen.implementations import FORM_NAMES, INNERS, Implementation, Problem
 
 FEW_ROWS = 128
 """With fewer rows no levels and no other product than the type's own are taken by themselves: b is most of the bytes,

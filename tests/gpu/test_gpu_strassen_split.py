@@ -7,13 +7,12 @@ from brrr.running.graphs import capture
 from brrr.strassen.accuracy import split_error
 from brrr.strassen.cost import workspace_bytes
 from brrr.strassen.execution import prepare_right, steps
-from brrr.strassen.implementations import Implementation
+from brrr.strassen.implementations import Implementation, Problem
 from brrr.strassen.launcher import run_all
 from brrr.strassen.multiply import matmul
 from brrr.strassen.operands import Arena
-from brrr.strassen.problem import Problem
-from brrr.strassen.split import product_kernel
-from brrr.strassen.split.splitting import SplitSource, Terms, empty_terms, prepared_splits
+from brrr.strassen.split.operands_kernel import SplitSource, Terms, empty_terms, prepared_splits
+from brrr.strassen.split.product_kernel import Tiling, prepared_product
 from brrr_course.experiments.strassen_errors import HARD, INPUTS, random_inputs, row_error
 from tests.strassen_split_calls import split, split_product
 
@@ -67,7 +66,7 @@ def test_cuda_at_any_shape(shape: tuple[int, int, int, int], tiling: str) -> Non
     room = torch.full((batch * m * n + 256,), float("nan"), device="cuda")
     out = room[: batch * m * n].view(batch, m, n)
     left, right = together(a), together(w)
-    run = product_kernel.prepared(left, right, out, product_kernel.Tiling(**CUDA[tiling]))
+    run = prepared_product(left, right, out, Tiling(**CUDA[tiling]))
     run()
     assert worst(out, a, w) < TOLERANCE
     assert bool(room[batch * m * n :].isnan().all()), "it wrote behind the end"

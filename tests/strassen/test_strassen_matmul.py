@@ -15,10 +15,10 @@ from brrr.strassen import IMPLEMENTATIONS, Implementation, explain, matmul, prod
 from brrr.strassen.accuracy import predicted_error
 from brrr.strassen.cost import workspace_bytes
 from brrr.strassen.execution import prepare_right, prepared, steps
+from brrr.strassen.implementations import Problem
 from brrr.strassen.launcher import run_all
 from brrr.strassen.operands import Arena, Right
 from brrr.strassen.planner import plan_of
-from brrr.strassen.problem import Problem
 from tests.refusals import refused, values
 
 SHAPES = [(1, 1, 1), (2, 3, 5), (16, 16, 16), (33, 70, 41), (64, 8, 100), (101, 203, 77), (1, 64, 9), (65, 1, 300)]

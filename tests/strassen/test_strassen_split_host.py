@@ -8,8 +8,8 @@ import torch
 from hosted import by_nvcc, hosted, needs_gxx, needs_nvcc
 
 from brrr.core.files import PACKAGE
+from brrr.strassen.split.operands_kernel import Terms
 from brrr.strassen.split.product_kernel import DEPTH, ROWS, Tiling, chosen, rounds, tile_grid
-from brrr.strassen.split.splitting import Terms
 from tests.strassen_split_calls import split
 
 KERNELS = PACKAGE / "strassen/split"
@@ -66,7 +66,8 @@ def described(terms: Terms, box_rows: int) -> list[int]:
 
 def compiled(tiling: Tiling, folder: Path, source: Path, more: tuple[str, ...]) -> ctypes.CDLL:
     library = folder / f"{source.stem}{abs(hash(tiling))}.so"
-    return hosted("strassen_split_host.cpp", library, f"-I{source.parent}", *tiling.defines(), *more)
+    folders = f"-I{source.parent}", f"-I{KERNELS}"
+    return hosted("strassen_split_host.cpp", library, *folders, *tiling.defines(), *more)
 
 
 @needs_gxx

@@ -20,7 +20,6 @@ from brrr.gpu.nvrtc import function
 from brrr.kernels.alone import CudaFile, Example, alone, giving
 from brrr.strassen.algebra.blocks import buffer_shape, products_shape
 from brrr.strassen.algebra.forms import FORMS
-from brrr.strassen.algebra.reference import signs_of
 from brrr.strassen.implementations import Implementation
 from brrr.strassen.launcher import Run, launched, run_all
 from brrr.strassen.passes.sums import Work, assembled_work, factors_work, run_in_torch
@@ -108,8 +107,8 @@ def text_of(work: Work, tuning: Tuning) -> str:
         "TERMS": terms, "BIAS": int(work.bias is not None), "RELU": int(work.relu),
         "EDGE": edge_of(work, tuning.vector), "BIAS_TYPE": _type(work.bias), "IN_TYPE": _type(work.source),
         "MATRIX_TYPE": _type(work.matrix), "OUT_TYPE": _type(work.high),
-        "SPREAD_TABLE": _table(work.spread.name, work.side) if terms else "",
-        "COLLECT_TABLE": _table(work.collect.name, "result") if work.from_products else "",
+        "SPREAD_TABLE": _table(work.spread, work.side) if terms else "",
+        "COLLECT_TABLE": _table(work.collect, "result") if work.from_products else "",
         "VECTOR": tuning.vector, "THREADS": tuning.threads, "RESIDENT": tuning.resident, "AHEAD": tuning.ahead,
         "ROLLED": int(tuning.rolled),
     }  # fmt: skip
@@ -122,9 +121,7 @@ def _type(x: Tensor | None) -> str:
 
 @lru_cache(maxsize=16)
 def _table(form: str, side: str) -> str:
-    known = FORMS[form]
-    signs = (known.result if side == "result" else signs_of(known, side)).tolist()
-    return ", ".join("{" + ", ".join(map(str, row)) + "}" for row in signs)
+    return ", ".join("{" + ", ".join(map(str, row)) + "}" for row in FORMS[form].signs(side).tolist())
 
 
 def arguments_of(work: Work, tuning: Tuning) -> tuple[int, list[int]]:
