@@ -138,7 +138,7 @@ def test_the_prediction_and_the_plan_know_of_it(name: str) -> None:
         4097, 4097, 4097, level=way.level, form="strassen", inner="sgemm", prepared=way.prepared, device="h200"
     )
     assert "The levels take 4096 x" in found.why
-    (layer,) = planned([(4097, 4097)], 4097, "float32", "h200", Limits(level=3, form="strassen", inner="sgemm"))
+    (layer,) = planned(((4097, 4097),), 4097, "float32", "h200", Limits(level=3, form="strassen", inner="sgemm"))
     assert "The levels take" not in layer.why and "rounding up adds" in layer.why
 
 

@@ -59,11 +59,6 @@ class BilinearForm:
         signs: Signs = self.right[:, [0, 2, 1, 3]] if side == "transposed" else getattr(self, side)
         return signs
 
-    @property
-    def additions(self) -> int:
-        """Additions of blocks a level, by the schedule."""
-        return len(self.schedule.additions)
-
     def product_text(self, product: int) -> str:
         """One of the seven, 0..6, as text.
 

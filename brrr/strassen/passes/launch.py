@@ -140,28 +140,19 @@ def arguments_of(work: Work, tuning: Tuning) -> tuple[int, list[int]]:
     return blocks, [*addresses, each_row, words, work.block[0], *work.shape, *strides]
 
 
-def prepared_kernel(work: Work, tuning: Tuning | None = None) -> Run:
-    """A function of no arguments that does the work; it keeps the tensors.
+def prepared(work: Work) -> Run:
+    """The work as a function of no arguments, which keeps the tensors: by torch in float64 and on a CPU, or the kernel.
 
     UnavailableError where the kernel cannot be compiled or loaded.
     """
-    tuning = tuning or tuning_of(work)
-    (blocks, values), index = arguments_of(work, tuning), work.source.device.index
+    if not work.source.is_cuda or any(each is not None and each.dtype not in SHORT for each in work.tensors[:5]):
+        return partial(run_in_torch, work)
+    tuning, index = tuning_of(work), work.source.device.index
+    blocks, values = arguments_of(work, tuning)
     if not blocks:
         return partial(run_all, ())
     kernel = function(SOURCE, "brrr_strassen_sums", index, head=text_of(work, tuning))
     return launched(kernel, index, blocks, tuning.threads, typed(LETTERS, values), work)
-
-
-# ---------------------------------------------------------------------------------------------------------------------
-# What does the work: the kernel on a GPU, torch's operators elsewhere and in float64.
-
-
-def prepared(work: Work) -> Run:
-    """The work as a function of no arguments."""
-    if work.source.is_cuda and all(each is None or each.dtype in SHORT for each in work.tensors[:5]):
-        return prepared_kernel(work)
-    return partial(run_in_torch, work)
 
 
 def pre_add_step(x: Tensor, side: str, how: Implementation, out: Tensor) -> Run:

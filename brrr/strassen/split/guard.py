@@ -69,10 +69,10 @@ def argument(a: Tensor, b: Tensor, out: Tensor, peaks: Tensor, inner: Tensor, ke
     return Guard(*pointers, *a.stride(), *b.stride(), out.stride(0), *out.shape, a.shape[1], keep)
 
 
+@float32_products()
 def _on_host(a: Tensor, b: Tensor, out: Tensor) -> None:
     if lost_digits(a, b):
-        with float32_products():
-            torch.mm(a, b, out=out)
+        torch.mm(a, b, out=out)
 
 
 def lost_digits(a: Tensor, b: Tensor) -> bool:

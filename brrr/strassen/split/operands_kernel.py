@@ -177,15 +177,24 @@ def split_in_torch(sources: Sequence[SplitSource]) -> None:
     """The same by torch's operators: what the kernel is compared with."""
     for source in sources:
         x, made = source.x, source.out
-        largest = torch.where(x.isfinite(), x.abs(), 0.0).amax(1) if x.numel() else x.new_zeros(x.shape[0])
-        # e with largest 2^-e from 2^14 to 2^15, by float32's bits; a subnormal one counts as 2^-127
-        made.exponents.copy_((largest.contiguous().view(torch.int32) >> 23) - 141)
+        made.exponents.copy_(places_of(x) - 15)  # the largest number lies from 2^14 to 2^15
         numbers = scaled(x, -made.exponents[0].unsqueeze(-1))
         hi = numbers.half()
         lo = torch.where(hi.isfinite(), numbers - hi.float(), 0.0).half()
         for term, values in ((made.hi, hi), (made.lo, lo)):
             term[..., : x.shape[1]] = values
             term[..., x.shape[1] :] = 0
+
+
+def places_of(x: torch.Tensor) -> torch.Tensor:
+    """For each row the e, int32, of which its largest finite number is below 2^e; of zeros and subnormal ones -126.
+
+    >>> places_of(torch.tensor([[3.0, -5.0], [0.0, float("inf")]]))
+    tensor([   3, -126], dtype=torch.int32)
+    """
+    sizes = torch.where(x.isfinite(), x, 0.0).abs().float()
+    largest = sizes.amax(1) if x.numel() else sizes.new_zeros(x.shape[0])
+    return (largest.contiguous().view(torch.int32) >> 23) - 126
 
 
 def scaled(x: torch.Tensor, e: torch.Tensor) -> torch.Tensor:

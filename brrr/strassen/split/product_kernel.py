@@ -109,7 +109,7 @@ ROUND = 1.05
 """A round of narrow tiles by its columns' time: wide tiles read less for each product."""
 
 
-def chosen(count: int, m: int, n: int, multiprocessors: int = 132) -> Tiling:
+def chosen(count: int, m: int, n: int) -> Tiling:
     """The tiling whose rounds of tiles, one tile a multiprocessor, take the least time.
 
     >>> [chosen(1, n, n).columns for n in (1024, 2048, 4096, 8192, 16384)], chosen(1, 16384, 16384).cluster
@@ -120,9 +120,9 @@ def chosen(count: int, m: int, n: int, multiprocessors: int = 132) -> Tiling:
     the fastest on an H200 at its power limit.
     """
     wide, narrow = Tiling(), Tiling(columns=128)
-    if rounds(narrow, count, m, n, multiprocessors) >= LONG:
+    if rounds(narrow, count, m, n) >= LONG:
         return Tiling(columns=128, cluster=2)
-    times = [rounds(each, count, m, n, multiprocessors) * each.columns for each in (wide, narrow)]
+    times = [rounds(each, count, m, n) * each.columns for each in (wide, narrow)]
     return wide if times[0] <= ROUND * times[1] else narrow
 
 

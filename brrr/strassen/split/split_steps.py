@@ -21,7 +21,7 @@ from brrr.strassen.operands import Arena, Right
 from brrr.strassen.passes.launch import post_add_step, prepared
 from brrr.strassen.passes.sums import factors_work
 from brrr.strassen.split.guard import guard_step, noted
-from brrr.strassen.split.operands_kernel import SplitSource, Terms, fits, prepared_exponents, prepared_splits
+from brrr.strassen.split.operands_kernel import SplitSource, Terms, fits, places_of, prepared_exponents, prepared_splits
 from brrr.strassen.split.product_kernel import has_kernel, prepared_product
 
 
@@ -115,9 +115,7 @@ def split_exponents(x: torch.Tensor, side: str, form: str, level: int, out: torc
     (Strassen) or 4 (Winograd), so it gains 1 or 2 binary places. What is 2^18 times smaller than the largest loses
     digits of its low term: an error of 2^-40 of the largest. side: "left", "right" or "transposed".
     """
-    sizes = torch.where(x.isfinite(), x, 0.0).abs().float()
-    largest = sizes.amax(1) if x.numel() else sizes.new_zeros(x.shape[0])
-    places = (largest.contiguous().view(torch.int32) >> 23) - 126  # zeros and subnormal numbers: -126
+    places = places_of(x)
     whole = torch.full((len(out) << level,), -126, dtype=torch.int32, device=x.device)
     whole[: len(places)] = places
     most = whole.view(1 << level, len(out)).amax(0)
