@@ -115,14 +115,10 @@ class StrassenLinear(nn.Linear):
 
 def _linear(weight: torch.Tensor, bias: torch.Tensor | None) -> nn.Linear:
     linear = nn.Linear(weight.shape[1], weight.shape[0], bias=bias is not None, device="meta")
-    linear.weight = _parameter(weight)
-    if bias is not None:
-        linear.bias = _parameter(bias)
+    for name, x in (("weight", weight), ("bias", bias)):
+        if x is not None:
+            setattr(linear, name, x if isinstance(x, nn.Parameter) else nn.Parameter(x, requires_grad=x.requires_grad))
     return linear
-
-
-def _parameter(tensor: torch.Tensor) -> nn.Parameter:
-    return tensor if isinstance(tensor, nn.Parameter) else nn.Parameter(tensor, requires_grad=tensor.requires_grad)
 
 
 # ---------------------------------------------------------------------------------------------------------------------
