@@ -9,7 +9,7 @@ from made_up import estimate, record
 from brrr.core.measurement import Measurement, Value
 from brrr.counting.cost import Cost
 from brrr.strassen.cost import passes
-from brrr.strassen.problem import Problem
+from brrr.strassen.implementations import Problem
 from brrr_course.experiments.strassen import way_of
 from brrr_course.nouns.experiment import Experiment
 from brrr_course.sources.plan import Step

@@ -1,16 +1,16 @@
 """Split products as calls that make their own terms and results, for tests."""
 
+from collections.abc import Iterable
+
 import torch
 
-from brrr.strassen.split.splitting import (
-    SplitSource,
-    Terms,
-    empty_terms,
-    multiply_in_torch,
-    prepared_product,
-    prepared_splits,
-    split_in_torch,
-)
+from brrr.strassen.split.operands_kernel import SplitSource, Terms, empty_terms, prepared_splits, split_in_torch
+from brrr.strassen.split.product_kernel import Tiling, multiply_in_torch, prepared_product
+
+TILINGS = {
+    "": Tiling(), "128 columns": Tiling(columns=128), "clusters": Tiling(cluster=2),
+    "128 columns, clusters": Tiling(columns=128, cluster=2),
+}  # fmt: skip
 
 
 def split(x: torch.Tensor, *, transposed: bool = False, kernels: bool = True) -> Terms:
@@ -22,6 +22,12 @@ def split(x: torch.Tensor, *, transposed: bool = False, kernels: bool = True) ->
     else:
         split_in_torch([source])
     return source.out
+
+
+def together(each: Iterable[torch.Tensor]) -> Terms:
+    """Several matrices' terms as one, as the sums of blocks make them."""
+    hi, lo, exponents = (torch.cat(part) for part in zip(*map(split, each), strict=True))
+    return Terms(hi, lo, exponents)
 
 
 def split_product(left: Terms, right: Terms, *, kernels: bool = True) -> torch.Tensor:

@@ -1,6 +1,6 @@
 """The sums of blocks as calls that make their own buffers, for tests; `kernels`: by the kernel, or by torch."""
 
-from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import torch
@@ -9,8 +9,9 @@ from brrr.strassen import Implementation
 from brrr.strassen.algebra.blocks import buffer_shape
 from brrr.strassen.launcher import run_all
 from brrr.strassen.passes import launch
-from brrr.strassen.passes.sums import Work, assembled_work, factors_work, layer_works, run_in_torch
+from brrr.strassen.passes.sums import Work, assembled_work, factors_work, run_in_torch
 from brrr.strassen.split.operands_kernel import Terms
+from brrr.strassen.split.split_steps import split_exponents
 from brrr.strassen.split.split_steps import split_pre_add as split_sums
 
 
@@ -46,25 +47,24 @@ def post_add(
     return out
 
 
-def step_works(
-    products: torch.Tensor, form: str, level: int, shape: tuple[int, int], next_way: Implementation,
-    out: torch.Tensor, *,
+def step_work(
+    products: torch.Tensor, form: str, level: int, shape: tuple[int, int], *, next_form: str | None = None,
     bias: Any = None, keep: Any = None,
-) -> list[Work]:  # fmt: skip
-    """The passes between two layers."""
-    return layer_works(assembled_work(products, form, level, shape, bias, True, keep), next_way, out)
+) -> Work:  # fmt: skip
+    """The pass between two layers, to the next one's left factors."""
+    out = products.new_empty(buffer_shape(*shape, "left", level))
+    work = assembled_work(products, form, level, shape, bias, True, keep)
+    return replace(work, spread=next_form or form, high=out)
 
 
 def step(
-    products: torch.Tensor, form: str, level: int, shape: tuple[int, int], *, next_level: int | None = None,
-    next_form: str | None = None, kernels: str = "auto", **more: Any,
-) -> torch.Tensor:  # fmt: skip
+    products: torch.Tensor, form: str, level: int, shape: tuple[int, int], *, kernels: str = "auto", **more: Any
+) -> torch.Tensor:
     """The next layer's left factors from all products."""
-    way = Implementation("sgemm", level if next_level is None else next_level, next_form or form)
-    out = products.new_empty(buffer_shape(*shape, "left", way.level))
-    for work in step_works(products, form, level, shape, way, out, **more):
-        run(work, kernels)
-    return out
+    work = step_work(products, form, level, shape, **more)
+    run(work, kernels)
+    assert work.high is not None
+    return work.high
 
 
 def split_pre_add(x: torch.Tensor, side: str, form: str, level: int) -> SplitBuffers:
@@ -74,13 +74,10 @@ def split_pre_add(x: torch.Tensor, side: str, form: str, level: int) -> SplitBuf
     return out
 
 
-def exponents_in_torch(x: torch.Tensor, side: str, form: str, level: int, find: Callable[..., Any]) -> torch.Tensor:
+def exponents_in_torch(x: torch.Tensor, side: str, form: str, level: int) -> torch.Tensor:
     """What `split_exponents` finds."""
-    from brrr.strassen.algebra.forms import form_of
-
     rows = split_buffers(x, side, level).exponents.shape[1]
-    made: torch.Tensor = find(x, side, form_of(form), level, torch.empty(rows, dtype=torch.int32, device=x.device))
-    return made
+    return split_exponents(x, side, form, level, torch.empty(rows, dtype=torch.int32, device=x.device))
 
 
 def split_buffers(x: torch.Tensor, side: str, level: int) -> SplitBuffers:

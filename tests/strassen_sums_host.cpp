@@ -2,8 +2,6 @@
 // outside of it is counted and not made.
 #include "cuda_words.cuh"
 
-static float half_to_float(unsigned bits) { return float_of(static_cast<uint16_t>(bits)); }
-static unsigned float_to_half(float x) { return half_of(x); }
 static void changed(unsigned &) {}
 
 struct Lent { std::uintptr_t from, to; };

@@ -22,6 +22,15 @@ Dim = tuple[int, int, int]
 CTYPES: dict[str, Any] = {"P": PTR, "i": I32, "q": I64, "f": F32}
 
 
+def fields(**named: str) -> list[tuple[str, Any]]:
+    """A ctypes structure's fields, by the letters of Python's `struct`.
+
+    >>> [name for name, _ in fields(P="x y", i="rows")]
+    ['x', 'y', 'rows']
+    """
+    return [(name, CTYPES[letter]) for letter, names in named.items() for name in names.split()]
+
+
 def typed(letters: str, values: Iterable[float]) -> list[Any]:
     """A kernel's arguments as ctypes objects, of types in the letters of Python's `struct`."""
     return [CTYPES[letter](value) for letter, value in zip(letters, values, strict=True)]

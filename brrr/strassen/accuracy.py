@@ -20,8 +20,7 @@ from functools import lru_cache
 
 from brrr.core.errors import ArgumentError
 from brrr.strassen.algebra.forms import FORMS
-from brrr.strassen.implementations import IMPLEMENTATIONS, Implementation, Inner
-from brrr.strassen.problem import Problem
+from brrr.strassen.implementations import IMPLEMENTATIONS, Implementation, Inner, Problem
 
 BITS = {"float64": 53, "float32": 24, "float16": 11, "bfloat16": 8}
 """Significant bits of a type."""

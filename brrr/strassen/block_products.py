@@ -38,17 +38,12 @@ def by_torch(left: Tensor, right: Tensor, out: Tensor, right_transposed: bool, t
     """The products by torch.bmm."""
     other = right.transpose(1, 2) if right_transposed else right
     if left.dtype == torch.float32:
-        return partial(_in_float32, partial(torch.bmm, left, other, out=out), tf32)
+        return float32_products(tf32)(partial(torch.bmm, left, other, out=out))
     if out.dtype == left.dtype:
         return partial(torch.bmm, left, other, out=out)
     if left.is_cuda:  # the matrix units add in float32 as they do anyway; no rounding after
         return partial(torch.bmm, left, other, out_dtype=torch.float32, out=out)
     return lambda: torch.bmm(left.float(), other.float(), out=out)
-
-
-def _in_float32(multiply: Run, tf32: bool) -> None:
-    with float32_products(tf32):
-        multiply()
 
 
 def by_cublas(left: Tensor, right: Tensor, out: Tensor, right_transposed: bool, tf32: bool) -> Run:
@@ -66,4 +61,4 @@ def matrix_step(inner: Inner, a: Tensor, b: Tensor, out: Tensor, *, right_transp
     if whole and a.is_cuda:
         return product_step(inner, a[None], b[None], out[None], right_transposed=right_transposed)
     # what lies otherwise is torch's: it takes strides
-    return partial(_in_float32, partial(torch.mm, a, b.t() if right_transposed else b, out=out), inner.name == "tf32")
+    return float32_products(inner.name == "tf32")(partial(torch.mm, a, b.t() if right_transposed else b, out=out))

@@ -9,14 +9,15 @@
 >>> torch.allclose(run(x), expected, atol=1e-4)
 True
 
-Between two layers with levels lies one pass over memory: the sums of products, bias, ReLU, and the sums of blocks that
-the next products need. It is what makes Strassen's additions nearly free in a network.
+Between two layers with as many levels lies one pass over memory: the sums of products, bias, ReLU, and the sums of
+blocks that the next products need. It is what makes Strassen's additions nearly free in a network.
 """
 
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import pairwise
 from typing import Any
 
 import torch
@@ -26,13 +27,12 @@ from brrr.strassen.algebra.blocks import buffer_shape, products_shape
 from brrr.strassen.block_products import product_step
 from brrr.strassen.cost import workspace_bytes
 from brrr.strassen.execution import prepare_right, steps
-from brrr.strassen.implementations import Implementation
+from brrr.strassen.implementations import Implementation, Problem
 from brrr.strassen.launcher import Run, run_all
 from brrr.strassen.layers import Chain, activate
 from brrr.strassen.operands import Arena, Right, operand_name
 from brrr.strassen.passes.launch import post_add_step, pre_add_step, prepared
-from brrr.strassen.passes.sums import assembled_work, layer_works
-from brrr.strassen.problem import Problem
+from brrr.strassen.passes.sums import assembled_work
 
 
 class ChainRun:
@@ -49,14 +49,18 @@ class ChainRun:
         self.chain, self.implementations, self.rights, self.rows = chain, tuple(implementations), rights, x.shape[0]
         pairs, operand, places = zip(implementations, chain, strict=True), operand_name(x), range(len(chain))
         problems = [Problem(how, self.rows, layer.n, layer.k, operand) for how, layer in pairs]
-        self._arena = Arena(max(workspace_bytes(p) if self._alone(i) else 0 for i, p in enumerate(problems)), x.device)
-        leveled = [replace(p, m=0) if self._alone(i) else p for i, p in enumerate(problems)]  # which has no buffers
-        levels = [how.level for how in implementations]
+        # Level 0: no pass to share with a neighbour. Fused: the pass behind a layer makes the next one's factors too.
+        self._levels = levels = [0 if how.kind.split else how.level for how in implementations]
+        self._fused = [one > 0 and one == other for one, other in pairwise([*levels, 0])]
+        self._arena = Arena(max(0 if levels[i] else workspace_bytes(p) for i, p in enumerate(problems)), x.device)
+        leveled = [p if level else replace(p, m=0) for p, level in zip(problems, levels, strict=True)]  # no buffers
         lefts = [buffer_shape(p.m, p.k, "left", level) for p, level in zip(leveled, levels, strict=True)]
         products = [products_shape(p.m, p.n, level) for p, level in zip(leveled, levels, strict=True)]
         self._left = _overlaid(lefts, [how.dtype for how in implementations], x.device)
         self._products = _overlaid(products, [p.product_dtype for p in problems], x.device)
-        self._outputs: list[Any] = [self._output(place, x, kept) for place in places[:-1]]
+        self._outputs: list[Any] = list(kept or ())[:-1] or [
+            None if self._fused[p] else x.new_empty(self.rows, chain[p].n) for p in places[:-1]
+        ]
         self._fixed = [self._without_x(place) for place in places]
         self._inner = {p: self._layer(p, self._outputs[p - 1], self._outputs[p]) for p in places[1:-1]}
 
@@ -74,41 +78,25 @@ class ChainRun:
             made += self._inner[place] if place in self._inner else self._layer(place, source, target)
         return made
 
-    def _alone(self, place: int) -> bool:
-        """Whether a layer's product has no pass to share with its neighbours."""
-        how = self.implementations[place]
-        return not how.level or how.kind.split
-
-    def _fused(self, place: int) -> bool:
-        """Whether the pass behind a layer makes the next one's factors too."""
-        inside = 0 <= place < len(self.chain) - 1
-        return inside and not self._alone(place) and not self._alone(place + 1)
-
-    def _output(self, place: int, x: torch.Tensor, kept: Sequence[torch.Tensor] | None) -> torch.Tensor | None:
-        """Where a layer's output goes; None where nobody needs it, since only the next layer's factors are written."""
-        if kept is not None:
-            return kept[place]
-        return None if self._fused(place) else x.new_empty(self.rows, self.chain[place].n)
-
     def _without_x(self, place: int) -> list[Run]:
         """A layer's launches that know neither x nor the result: products, and the pass to the next ones."""
-        if self._alone(place):
+        if not self._levels[place]:
             return []
         how, layer, right = self.implementations[place], self.chain[place], self.rights[place]
         products, turned = self._products[place], right.made_transposed
         made = [product_step(how.kind, self._left[place], right.factors[0], products, right_transposed=turned)]
-        if self._fused(place):
+        if self._fused[place]:
             given = how.form, how.level, (self.rows, layer.n), layer.bias, layer.relu, self._outputs[place]
-            behind, left = self.implementations[place + 1], self._left[place + 1]
-            made += map(prepared, layer_works(assembled_work(products, *given), behind, left))
+            behind, left = str(self.implementations[place + 1].form), self._left[place + 1]
+            made.append(prepared(replace(assembled_work(products, *given), spread=behind, high=left)))
         return made
 
     def _layer(self, place: int, source: torch.Tensor, target: torch.Tensor) -> list[Run]:
         """All launches of a layer, but for passes that its neighbours share."""
         how, layer, right, made = self.implementations[place], self.chain[place], self.rights[place], self._fixed[place]
-        if not self._alone(place):
-            before = [] if self._fused(place - 1) else [pre_add_step(source, "left", how, self._left[place])]
-            if self._fused(place):
+        if self._levels[place]:
+            before = [] if self._fused[place - 1] else [pre_add_step(source, "left", how, self._left[place])]
+            if self._fused[place]:
                 return [*before, *made]
             return [*before, *made, post_add_step(self._products[place], how, target, layer.bias, layer.relu)]
         if how.classical and how.inner in (PLAIN[operand_name(source)], "tf32"):  # torch has bias and ReLU itself

@@ -1,5 +1,7 @@
 """What a product costs in a way, before it runs: memory, passes, launches, and seconds by one function for all ways.
 
+>>> from brrr.strassen import IMPLEMENTATIONS
+>>> from brrr.roofline.device_model import model_of
 >>> both = [Problem(IMPLEMENTATIONS[name], 8192, 8192, 8192) for name in ("sgemm-strassen-1", "sgemm")]
 >>> with_a_level, plain = (seconds(problem, model_of("h200")) for problem in both)
 >>> with_a_level < plain, round(workspace_bytes(both[0]) / 8192**2 / 4, 2)
@@ -30,16 +32,14 @@ from brrr.counting.cost import ITEMSIZE, Matmul
 from brrr.gpu import CUDA
 from brrr.roofline.corrections import kernel_time
 from brrr.roofline.device_model import LAUNCH_S, DeviceModel
-from brrr.roofline.device_model import model_of as model_of
 from brrr.roofline.gemm_families import operator_of
 from brrr.roofline.lowering import in_tf32
 from brrr.roofline.terms import stream_s
 from brrr.strassen.accuracy import PLAIN
+from brrr.strassen.algebra.blocks import aligned_size
 from brrr.strassen.algebra.forms import FORMS
-from brrr.strassen.implementations import INNERS, Inner
+from brrr.strassen.implementations import INNERS, Inner, Problem, Sizes
 from brrr.strassen.odd_sizes import copied, core_of, thin_parts
-from brrr.strassen.problem import IMPLEMENTATIONS as IMPLEMENTATIONS
-from brrr.strassen.problem import Problem, Sizes, aligned_size
 from brrr.timing.host_times import HostTimes
 
 ALIGNED = 256
@@ -78,6 +78,7 @@ class Buffers(NamedTuple):
 def buffers_of(problem: Problem) -> Buffers:
     """Of one product, all of it through the levels.
 
+    >>> from brrr.strassen import IMPLEMENTATIONS
     >>> [buffers_of(Problem(IMPLEMENTATIONS[name], 64, 64, 64)).left for name in ("sgemm", "bf16")]
     [0, 8192]
 
@@ -118,6 +119,7 @@ class Pass(NamedTuple):
 def passes(problem: Problem, gpu: bool = True) -> list[Pass]:
     """The passes of one product in whole blocks: on the left, on the right where it is not prepared, and behind.
 
+    >>> from brrr.strassen import IMPLEMENTATIONS
     >>> passes(Problem(IMPLEMENTATIONS["sgemm-strassen-1"], 1024, 1024, 1024))[0]
     Pass(read=4194304, written=7340032, kind='sums')
 
@@ -227,6 +229,7 @@ TRIAL_S = 0.004
 def launches(problem: Problem) -> int:
     """Launches of a way for one product, those of thin products and of copies with it.
 
+    >>> from brrr.strassen import IMPLEMENTATIONS
     >>> [launches(Problem(IMPLEMENTATIONS[name], 4096, 4096, 4096)) for name in ("sgemm", "sgemm-strassen-1")]
     [1, 4]
     """

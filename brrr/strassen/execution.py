@@ -22,12 +22,11 @@ from brrr.gpu.precision import float32_products
 from brrr.strassen.algebra.blocks import buffer_shape, products_shape
 from brrr.strassen.block_products import matrix_step, product_step
 from brrr.strassen.cost import buffers_of, rounded, workspace_bytes
-from brrr.strassen.implementations import Implementation
+from brrr.strassen.implementations import Implementation, Problem, Sizes
 from brrr.strassen.launcher import Run, run_all
 from brrr.strassen.odd_sizes import NOTHING, Copied, copied, core_of
 from brrr.strassen.operands import Arena, Right, check_operands, check_out, operand_name
 from brrr.strassen.passes.launch import post_add_step, pre_add_step
-from brrr.strassen.problem import Problem, Sizes
 from brrr.strassen.split.split_steps import right_terms, split_steps
 
 KINDS = (CUDA,)
@@ -176,8 +175,8 @@ def cut_steps(how: Implementation, core: Sizes, a: Tensor, right: Right, out: Te
     """
     m, n, k = core
     b, made = right.matrix, steps(how, a[:m, :k], right.cut(n, k), out[:m, :n], arena, whole=True)
-    if k < a.shape[1]:
-        made.append(partial(_add, a[:m, k:], b[k:, :n], out[:m, :n]))
+    if k < a.shape[1]:  # the library's product is faster than torch's outer one for a single column and row, too
+        made.append(float32_products()(partial(out[:m, :n].addmm_, a[:m, k:], b[k:, :n])))
     if n < out.shape[1]:
         made.append(partial(_multiply, a[:m], b[:, n:], out[:m, n:]))
     if m < out.shape[0]:
@@ -185,18 +184,12 @@ def cut_steps(how: Implementation, core: Sizes, a: Tensor, right: Right, out: Te
     return made
 
 
-def _add(a: Tensor, b: Tensor, out: Tensor) -> None:
-    """out += a b; the library's product is faster than torch's outer one for a single column and row, too."""
-    with float32_products():
-        out.addmm_(a, b)
-
-
+@float32_products()
 def _multiply(a: Tensor, b: Tensor, out: Tensor) -> None:
     """out = a b; one column or row is the product of a matrix and a vector, which is bound by memory alone."""
-    with float32_products():
-        if out.shape[1] == 1:
-            torch.mv(a, b[:, 0], out=out[:, 0])
-        elif out.shape[0] == 1:
-            torch.mv(b.t(), a[0], out=out[0])
-        else:
-            torch.mm(a, b, out=out)
+    if out.shape[1] == 1:
+        torch.mv(a, b[:, 0], out=out[:, 0])
+    elif out.shape[0] == 1:
+        torch.mv(b.t(), a[0], out=out[0])
+    else:
+        torch.mm(a, b, out=out)

@@ -1,7 +1,9 @@
-"""Every way of multiplying two matrices: an inner product, and the Strassen levels outside it.
+"""Every way of multiplying two matrices: an inner product, and the Strassen levels outside it; with sizes, a problem.
 
 >>> [IMPLEMENTATIONS[name].level for name in ("sgemm-strassen-2", "bf16", "fp16x3-winograd-1-prepared")]
 [2, 0, 1]
+>>> Problem(IMPLEMENTATIONS["sgemm-strassen-1"], 100, 60, 30).block
+(50, 16, 32)
 
 Importing this loads no torch.
 """
@@ -13,6 +15,7 @@ from types import MappingProxyType
 from brrr.core.errors import ArgumentError
 from brrr.counting.cost import ITEMSIZE
 from brrr.gpu import CUDA
+from brrr.strassen.algebra.blocks import block_shape
 
 FORM_NAMES = ("strassen", "winograd")
 LEVELS = (0, 1, 2, 3)
@@ -149,3 +152,60 @@ IMPLEMENTATIONS: Mapping[str, Implementation] = MappingProxyType({how.name: how 
 
 Each inner matmul is there with each number of levels in each form; prepared, too, where that saves a pass.
 """
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# An implementation with the sizes and the type that it is planned, predicted and run for.
+
+Sizes = tuple[int, int, int]
+"""m, n, k."""
+
+
+@dataclass(frozen=True)
+class Problem:
+    """An (m, k) by (k, n) product of operands of a type, by an implementation.
+
+    whole: odd sizes are rounded up, as in a chain of layers; otherwise what they leave over may be split off.
+    aligned: a classical product's operands may be copied to rows that start at 16 bytes.
+    """
+
+    implementation: Implementation
+    m: int
+    n: int
+    k: int
+    operand: str = "float32"
+    whole: bool = False
+    aligned: bool = True
+
+    @property
+    def sizes(self) -> Sizes:
+        """m, n and k."""
+        return self.m, self.n, self.k
+
+    @property
+    def block(self) -> Sizes:
+        """Rows, depth and columns of a block product.
+
+        >>> Problem(IMPLEMENTATIONS["sgemm"], 100, 60, 30).block
+        (100, 30, 60)
+        """
+        level = self.implementation.level
+        if not level:
+            return self.m, self.k, self.n
+        return *block_shape(self.m, self.k, level), block_shape(1, self.n, level)[1]
+
+    @property
+    def product_dtype(self) -> str:
+        """The type of the block products: float32, or the factors' own where they are the result as they are.
+
+        >>> Problem(IMPLEMENTATIONS["bf16-strassen-1"], 8, 8, 8, "bfloat16").product_dtype
+        'bfloat16'
+
+        With levels, those of bfloat16 matrices stay short: float32 would be twice the bytes, and in short types a level
+        gains hardly more than its passes cost.
+        """
+        inner = self.implementation.kind
+        short = inner.dtype in ("float16", "bfloat16") and not inner.split
+        if short and (not self.implementation.level or self.operand != "float32"):
+            return inner.dtype
+        return "float64" if self.operand == "float64" else "float32"

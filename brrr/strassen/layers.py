@@ -7,6 +7,7 @@
 
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import torch
@@ -18,8 +19,7 @@ from brrr.strassen.execution import prepare_right
 from brrr.strassen.implementations import Implementation
 from brrr.strassen.operands import Right
 from brrr.strassen.planner import ProductPlan, plan_of
-from brrr.strassen.request import Limits as Limits
-from brrr.strassen.request import Request
+from brrr.strassen.request import Limits, Request
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,31 +97,21 @@ def parts_of(modules: Iterable[nn.Module]) -> list[Chain | nn.Module]:
     found: list[list[Layer] | nn.Module] = []
     for module in modules:
         chain = found[-1] if found and isinstance(found[-1], list) else []
-        if is_linear(module):
+        if is_own(module, nn.Linear):
             if not chain:
                 found.append(chain)
             chain.append(Layer(module.weight, module.bias, relu=False))  # type: ignore[arg-type]
-        elif is_relu(module) and chain and not chain[-1].relu:
+        elif is_own(module, nn.ReLU) and chain and not chain[-1].relu:
             chain[-1] = Layer(chain[-1].weight, chain[-1].bias, relu=True)
         else:
             found.append(module)
     return [tuple(each) if isinstance(each, list) else each for each in found]
 
 
-def is_linear(module: nn.Module) -> bool:
-    """Whether it is torch's own Linear with nothing added: no hooks, no parametrisation, no subclass."""
-    return type(module) is nn.Linear and not hooked(module)
-
-
-def is_relu(module: nn.Module) -> bool:
-    """Whether it is torch's own ReLU with nothing added."""
-    return type(module) is nn.ReLU and not hooked(module)
-
-
-def hooked(module: nn.Module) -> bool:
-    """Whether something wants to be called when the module is."""
-    kinds = "_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks"
-    return any(getattr(module, kind, None) for kind in kinds)
+def is_own(module: nn.Module, kind: type[nn.Module]) -> bool:
+    """Whether it is torch's own module of that kind with nothing added: no hooks, no parametrisation, no subclass."""
+    hooks = "_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks"
+    return type(module) is kind and not any(getattr(module, each, None) for each in hooks)
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -164,13 +154,14 @@ def state_of(weight: torch.Tensor) -> tuple[Any, ...]:
 # Which way each layer of a network is made in.
 
 
+@lru_cache(maxsize=4096)
 def planned(
-    shapes: Iterable[tuple[int, int]], rows: int, dtype: str, device: Where, limits: Limits, *, prepared: bool = True,
+    shapes: tuple[tuple[int, int], ...], rows: int, dtype: str, device: Where, limits: Limits, *, prepared: bool = True,
     eager: bool = False,
-) -> list[ProductPlan]:  # fmt: skip
+) -> tuple[ProductPlan, ...]:  # fmt: skip
     """The plan of each layer, by its weight's shape (n, k); device: a kind of device, or as `brrr.predict` takes it.
 
     eager: the host issues each launch, rather than a CUDA Graph.
     """
     asked = (Request(rows, n, k, dtype, limits, prepared, eager=eager, whole=True) for n, k in shapes)
-    return [plan_of(request, device) for request in asked]
+    return tuple(plan_of(request, device) for request in asked)

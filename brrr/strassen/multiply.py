@@ -16,7 +16,7 @@ from brrr.core.errors import ArgumentError
 from brrr.gpu import tensors_on
 from brrr.strassen.accuracy import PLAIN
 from brrr.strassen.implementations import Implementation
-from brrr.strassen.operands import check_operands, check_out, in_memory, operand_name
+from brrr.strassen.operands import DTYPES, check_operands, check_out, in_memory, operand_name
 from brrr.strassen.planner import ProductPlan
 from brrr.strassen.product import PlainCalls, exact, plan_for, product
 from brrr.strassen.request import NOTHING, SCHEMA, SHORT, Inners, Limits, Request, limits_of
@@ -89,8 +89,10 @@ def matmul(
     if made is not None:
         return made
     made = checked_product(a, b, _limits(accuracy, level, form, inner, workspace_bytes), out)
-    if nothing and a.dtype == b.dtype == made.dtype and _is_plain(a, b):
-        _PLAIN_CALLS.note(_kind(a, b))
+    if nothing and a.dtype == b.dtype == made.dtype:
+        chosen = plan_for(a, b.shape[1], NOTHING, within=False)  # torch's product of the operands as they lie?
+        if chosen.implementation == Implementation(PLAIN[operand_name(a)]) and not chosen.workspace_bytes:
+            _PLAIN_CALLS.note(_kind(a, b))
     return made
 
 
@@ -142,20 +144,11 @@ def _torchs(a: torch.Tensor, b: Any) -> torch.Tensor | None:
     A short product waits for each line of this, so nothing is checked: what torch refuses is checked afterwards.
     """
     try:
-        if (a.numel() < SHORT or b.numel() < SHORT or _kind(a, b) in _PLAIN_CALLS) and a.dtype in _FLOATS and exact(a):
+        if (a.numel() < SHORT or b.numel() < SHORT or _kind(a, b) in _PLAIN_CALLS) and a.dtype in DTYPES and exact(a):
             return a.mm(b)
     except (AttributeError, RuntimeError, TypeError):
         return None
     return None
-
-
-_FLOATS = frozenset(getattr(torch, name) for name in PLAIN)
-
-
-def _is_plain(a: torch.Tensor, b: torch.Tensor) -> bool:
-    """Whether the plan is torch's product of the operands as they lie."""
-    chosen = plan_for(a, b.shape[1], NOTHING, within=False)
-    return chosen.implementation == Implementation(PLAIN[operand_name(a)]) and not chosen.workspace_bytes
 
 
 def checked_product(a: torch.Tensor, b: torch.Tensor, limits: Limits, out: torch.Tensor | None = None) -> torch.Tensor:

@@ -19,7 +19,7 @@ import torch
 from torch import nn
 
 from brrr.core.errors import ArgumentError
-from brrr.strassen.layers import Layer, hooked, is_linear, parts_of
+from brrr.strassen.layers import Layer, is_own, parts_of
 from brrr.strassen.operators import Runners
 from brrr.strassen.planner import ProductPlan
 from brrr.strassen.request import Inners, Limits
@@ -77,13 +77,7 @@ class StrassenMLP(nn.Sequential):
 
     def forward(self, input: torch.Tensor) -> torch.Tensor:
         """The result for input (..., k)."""
-        if self._runners.torchs(input):
-            return cast("torch.Tensor", super().forward(input))  # type: ignore[no-untyped-call]
-        y = input
-        for place, part in enumerate(parts_of(self)):
-            y = part(y) if isinstance(part, nn.Module) else self._runners(place, part, y)
-        self._runners.note(input)
-        return y
+        return self._runners.through(input, super().forward, lambda: parts_of(self))
 
     def explain(self, rows: int) -> list[ProductPlan]:
         """How each Linear is computed for `rows` (rounded down to a power of two), and why.
@@ -116,23 +110,15 @@ class StrassenLinear(nn.Linear):
 
     def forward(self, input: torch.Tensor) -> torch.Tensor:
         """The result for input (..., k)."""
-        if self._runners.torchs(input):
-            return super().forward(input)
-        y = self._runners(0, (Layer(self.weight, self.bias, relu=False),), input)
-        self._runners.note(input)
-        return y
+        return self._runners.through(input, super().forward, lambda: [(Layer(self.weight, self.bias, relu=False),)])
 
 
 def _linear(weight: torch.Tensor, bias: torch.Tensor | None) -> nn.Linear:
     linear = nn.Linear(weight.shape[1], weight.shape[0], bias=bias is not None, device="meta")
-    linear.weight = _parameter(weight)
-    if bias is not None:
-        linear.bias = _parameter(bias)
+    for name, x in (("weight", weight), ("bias", bias)):
+        if x is not None:
+            setattr(linear, name, x if isinstance(x, nn.Parameter) else nn.Parameter(x, requires_grad=x.requires_grad))
     return linear
-
-
-def _parameter(tensor: torch.Tensor) -> nn.Parameter:
-    return tensor if isinstance(tensor, nn.Parameter) else nn.Parameter(tensor, requires_grad=tensor.requires_grad)
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -196,16 +182,13 @@ def _fused(module: nn.Module, options: dict[str, Any], seen: dict[int, nn.Module
 
 def _made(module: nn.Module, options: dict[str, Any], seen: dict[int, nn.Module]) -> nn.Module:
     """In a Sequential a Linear stays one: its neighbours are looked for there."""
-    if is_linear(module):
+    if is_own(module, nn.Linear):
         *limits, graphs = options.values()
         return StrassenLinear.like(cast("nn.Linear", module), Limits(*limits), graphs)
-    chain, inside = type(module) is nn.Sequential and not hooked(module), OrderedDict[str, nn.Module]()
-    for (
-        name,
-        child,
-    ) in module._modules.items():  # `named_children` leaves out a second name
+    chain, inside = is_own(module, nn.Sequential), OrderedDict[str, nn.Module]()
+    for name, child in module._modules.items():  # `named_children` leaves out a second name
         if child is not None:
-            inside[name] = child if chain and is_linear(child) else _fused(child, options, seen)
+            inside[name] = child if chain and is_own(child, nn.Linear) else _fused(child, options, seen)
     if chain:
         return StrassenMLP(inside, **options).train(module.training)
     for name, child in inside.items():

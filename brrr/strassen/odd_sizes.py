@@ -1,5 +1,6 @@
 """How odd sizes are met: rows and columns left over are split off, or rounded up; and operands copied to aligned rows.
 
+>>> from brrr.strassen import IMPLEMENTATIONS
 >>> core_of(Problem(IMPLEMENTATIONS["sgemm-strassen-2"], 4097, 4097, 4097))
 (4096, 4096, 4097)
 >>> core_of(Problem(IMPLEMENTATIONS["sgemm-strassen-3"], 5000, 5000, 5000))  # 4992 would save no tile
@@ -28,8 +29,7 @@ from typing import NamedTuple
 
 from brrr.counting.cost import ITEMSIZE
 from brrr.strassen.algebra.blocks import COLUMN_MULTIPLE
-from brrr.strassen.problem import IMPLEMENTATIONS as IMPLEMENTATIONS
-from brrr.strassen.problem import Problem, Sizes
+from brrr.strassen.implementations import Problem, Sizes
 
 TILES = ((128, 1.0), (64, 0.75))
 """Edges of the tiles that a library cuts a block product's result into, and the share of the best rate that they

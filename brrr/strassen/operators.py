@@ -13,9 +13,9 @@ from __future__ import annotations
 
 import warnings
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import reduce
-from itertools import count
+from itertools import accumulate, count
 from typing import Any
 from weakref import WeakValueDictionary
 
@@ -38,7 +38,7 @@ from brrr.strassen.request import SCHEMA, Limits
 class Runners:
     """How a module runs its chains; a copy of the module begins anew.
 
-    Plans by powers of two of rows, each chain's weights made ready, and its launches for the last numbers of rows.
+    Each chain's weights made ready, and its launches for the last numbers of rows, in ways by powers of two of them.
     """
 
     KEPT = 4
@@ -47,22 +47,24 @@ class Runners:
     def __init__(self, limits: Limits, graphs: bool = False) -> None:
         self.limits, self.graphs, self.number = limits, graphs, next(_NUMBERS)
         self._plain_calls, self._all_plain = PlainCalls(), False
-        self._formatted, self._plans = Formatted(), dict[tuple[Any, ...], list[ProductPlan]]()
-        self._runs: dict[int, OrderedDict[tuple[Any, ...], ChainRun]] = {}
+        self._formatted, self._runs = Formatted(), dict[int, OrderedDict[tuple[Any, ...], ChainRun]]()
         self._captured: list[ChainRun] = []  # a graph knows their buffers by address, so they stay
         _ALL[self.number] = self
 
-    def torchs(self, x: torch.Tensor) -> bool:
-        """Whether each chain was found to be torch's for inputs like x; if not, this call may find it."""
-        if torch.compiler.is_compiling():
-            return False
-        self._all_plain = True
-        return _kind(x) in self._plain_calls and exact(x)
-
-    def note(self, x: torch.Tensor) -> None:
-        """Remember what this call found."""
-        if not torch.compiler.is_compiling() and self._all_plain:
+    def through(
+        self, x: torch.Tensor, plain: Callable[[torch.Tensor], torch.Tensor],
+        parts: Callable[[], Sequence[Chain | torch.nn.Module]],
+    ) -> torch.Tensor:  # fmt: skip
+        """What a module's parts make of x; `plain(x)` where each chain was found to be torch's for inputs like it."""
+        compiling, y = torch.compiler.is_compiling(), x
+        if not compiling and _kind(x) in self._plain_calls and exact(x):
+            return plain(x)
+        self._all_plain = not compiling
+        for place, part in enumerate(parts()):
+            y = part(y) if isinstance(part, torch.nn.Module) else self(place, part, y)
+        if self._all_plain:
             self._plain_calls.note(_kind(x))
+        return y
 
     def __call__(self, place: int, chain: Chain, x: torch.Tensor) -> torch.Tensor:
         """The result of the chain at a place for x, (..., k)."""
@@ -74,8 +76,8 @@ class Runners:
         if not compiling and all(map(in_memory, (x, *tensors))):
             chosen = self.chosen(chain, rows, learning)
             self._all_plain &= chosen is None
-        else:  # inside torch.vmap, torch.func.grad and the like
-            self._all_plain = self._all_plain and compiling
+        else:  # also inside torch.vmap, torch.func.grad and the like
+            self._all_plain = False
         if chosen is None and not compiling:
             return by_torch(chain, x)[-1]
         if compiling or learning:
@@ -85,14 +87,12 @@ class Runners:
             made = self.run(place, chain, rows, chosen)
         return torch.reshape(made[-1], (*x.shape[:-1], chain[-1].n))
 
-    def plans(self, chain: Chain, rows: int, prepared: bool = True) -> list[ProductPlan]:
+    def plans(self, chain: Chain, rows: int, prepared: bool = True) -> tuple[ProductPlan, ...]:
         """Each layer's, its weights' part made beforehand or not, for the power of two that is no more than rows."""
         weight, shapes = chain[0].weight, tuple((layer.n, layer.k) for layer in chain)
         power_of_two = 1 << max(0, rows.bit_length() - 1)
-        key = shapes, power_of_two, operand_name(weight), weight.device.type
-        if (key, prepared) not in self._plans:
-            self._plans[key, prepared] = planned(*key, self.limits, prepared=prepared, eager=not self.graphs)
-        return self._plans[key, prepared]
+        asked = shapes, power_of_two, operand_name(weight), weight.device.type, self.limits
+        return planned(*asked, prepared=prepared, eager=not self.graphs)
 
     def chosen(self, chain: Chain, x: torch.Tensor, learning: bool) -> list[Implementation] | None:
         """Each layer's; None where all are torch's own."""
@@ -141,10 +141,7 @@ class Runners:
 
 def by_torch(chain: Chain, x: torch.Tensor) -> list[torch.Tensor]:
     """Each layer's output by torch's own operators."""
-    outputs: list[torch.Tensor] = []
-    for layer in chain:
-        outputs.append(layer.plain(outputs[-1] if outputs else x))
-    return outputs
+    return list(accumulate(chain, lambda given, layer: layer.plain(given), initial=x))[1:]
 
 
 def _kind(x: torch.Tensor) -> tuple[Any, ...]:

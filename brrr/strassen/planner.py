@@ -23,7 +23,7 @@ from brrr.strassen.accuracy import CLOSE, PLAIN, accuracy_limit, predicted_error
 from brrr.strassen.cost import host_slowness, issuing_s, seconds, workspace_bytes
 from brrr.strassen.implementations import IMPLEMENTATIONS, Implementation
 from brrr.strassen.odd_sizes import copied, core_of
-from brrr.strassen.request import Inners, Limits, Request
+from brrr.strassen.request import FEW_ROWS, Inners, Limits, Request
 
 GAIN = 1.03
 """Levels are taken where they are predicted faster than the classical product by so much: predictions are no better."""
@@ -109,8 +109,8 @@ def plan_of(request: Request, device: Where) -> ProductPlan:
 def _planned(request: Request, kind: Processor, device: Where) -> ProductPlan:
     """On a kind of device; by the figures of `device`, or of the one of this machine where that is None."""
     mine = [how for how in IMPLEMENTATIONS.values() if how.here(request.operand, kind) and _asked_for(how, request)]
-    ready = {how for how in mine if how.prepared}  # where prepared, those that can be are
-    allowed = [how for how in mine if how.prepared == (request.prepared and replace(how, prepared=True) in ready)]
+    ready = request.prepared  # then those that can be are
+    allowed = [how for how in mine if how.prepared == (ready and bool(how.level or how.kind.split))]
     limits = request.limits
     if not allowed:
         asked = f"inner {', '.join(limits.inners) or 'any'}, level {limits.level}, form {limits.form or 'any'}"
@@ -185,7 +185,7 @@ def _chosen(fitting: list[ProductPlan], request: Request, issued: bool) -> Produ
     classical = (each for each in taken if each.implementation.classical)
     plain = (each for each in taken if each.implementation.name in PLAIN.values())
     for each in (next(classical, chosen), next(plain, chosen)):
-        if request.few_rows or request.short or taken[chosen] * GAIN > taken[each]:
+        if request.m < FEW_ROWS or request.short or taken[chosen] * GAIN > taken[each]:
             chosen = each
     return chosen
 
@@ -228,7 +228,7 @@ def _why(chosen: ProductPlan, fitting: Sequence[ProductPlan], request: Request, 
     said = ["Nothing is predicted, as no peaks of this device are known"] if chosen.predicted_s is None else []
     if limits.level is not None or (limits.inners and len(fitting) == 1):
         said.append("As asked for" + (f"; {_paying(chosen, classical)}" if classical else ""))
-    elif request.few_rows and chosen.implementation.classical:
+    elif request.m < FEW_ROWS and chosen.implementation.classical:
         said.append("With so few rows the right operand is most of the bytes, of which other ways read more")
     elif request.short and chosen.implementation.classical:
         said.append("So small an operand is multiplied before another way has made its launches")

@@ -25,11 +25,10 @@ from brrr.gpu import CUDA, free_bytes, is_gpu
 from brrr.gpu.precision import in_full_precision
 from brrr.strassen.accuracy import PLAIN
 from brrr.strassen.execution import steps
-from brrr.strassen.implementations import Implementation
+from brrr.strassen.implementations import Implementation, Sizes
 from brrr.strassen.launcher import Run, run_all
 from brrr.strassen.operands import Arena, Right, allocated, check_out, operand_name
 from brrr.strassen.planner import ProductPlan, plan_of
-from brrr.strassen.problem import Sizes
 from brrr.strassen.request import Limits, Request
 
 MOST_KEPT = 4096

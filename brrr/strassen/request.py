@@ -17,8 +17,7 @@ from typing import Any
 from brrr.core.errors import ArgumentError
 from brrr.strassen.accuracy import PLAIN, accuracy_limit
 from brrr.strassen.algebra.blocks import level_of
-from brrr.strassen.implementations import FORM_NAMES, INNERS, Implementation
-from brrr.strassen.problem import Problem
+from brrr.strassen.implementations import FORM_NAMES, INNERS, Implementation, Problem
 
 FEW_ROWS = 128
 """With fewer rows no levels and no other product than the type's own are taken by themselves: b is most of the bytes,
@@ -72,15 +71,9 @@ class Limits:
     @property
     def typed(self) -> tuple[Any, ...]:
         """As an operator of torch takes them; `of_typed` makes them again."""
-        error, name = (None, self.accuracy) if isinstance(self.accuracy, str) else (self.accuracy, None)
-        return (
-            error if error is None else float(error),
-            name,
-            self.level,
-            self.form,
-            ",".join(self.inners) or None,
-            self.workspace_bytes,
-        )
+        named, inner = isinstance(self.accuracy, str), ",".join(self.inners) or None
+        error = None if named or self.accuracy is None else float(self.accuracy)
+        return error, self.accuracy if named else None, self.level, self.form, inner, self.workspace_bytes
 
     @classmethod
     def of_typed(cls, error: float | None, accuracy: str | None, *asked: Any) -> Limits:
@@ -132,11 +125,6 @@ class Request:
         for name in self.limits.inners:
             if operand not in INNERS[name].operands:
                 raise ArgumentError("matmul", "inner", name, f"an inner product of {operand}")
-
-    @property
-    def few_rows(self) -> bool:
-        """Whether they are too few for other ways than the simplest."""
-        return self.m < FEW_ROWS
 
     @property
     def short(self) -> bool:

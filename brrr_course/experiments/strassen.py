@@ -18,8 +18,7 @@ from brrr.counting.cost import Cost, Matmul, OperatorCost
 from brrr.gpu import is_cpu, is_gpu
 from brrr.gpu.datasheet import Hardware
 from brrr.strassen.algebra.blocks import block_shape
-from brrr.strassen.implementations import IMPLEMENTATIONS, LEVELS, Implementation
-from brrr.strassen.problem import Problem
+from brrr.strassen.implementations import IMPLEMENTATIONS, LEVELS, Implementation, Problem
 from brrr_course.experiments.checked import PointInputs, must_fit
 from brrr_course.experiments.lazily import torch
 from brrr_course.experiments.predicted import flop_of, kernel

@@ -14,7 +14,7 @@ from brrr.strassen import IMPLEMENTATIONS, Implementation, fuse, matmul
 from brrr.strassen.accuracy import predicted_error
 from brrr.strassen.cost import workspace_bytes
 from brrr.strassen.execution import prepared
-from brrr.strassen.problem import Problem
+from brrr.strassen.implementations import Problem
 from tests.strassen_on_gpu import error, normal
 
 ROOM = 4.0

@@ -11,9 +11,9 @@ from brrr.strassen import IMPLEMENTATIONS, Implementation, matmul
 from brrr.strassen.accuracy import predicted_error
 from brrr.strassen.cost import workspace_bytes
 from brrr.strassen.execution import cut_steps, prepare_right, prepared
+from brrr.strassen.implementations import Problem
 from brrr.strassen.launcher import run_all
 from brrr.strassen.operands import Arena, Right
-from brrr.strassen.problem import Problem
 from tests.gpu.measuring import aside
 from tests.strassen_on_gpu import error, normal
 

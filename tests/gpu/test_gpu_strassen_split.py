@@ -7,15 +7,14 @@ from brrr.running.graphs import capture
 from brrr.strassen.accuracy import split_error
 from brrr.strassen.cost import workspace_bytes
 from brrr.strassen.execution import prepare_right, steps
-from brrr.strassen.implementations import Implementation
+from brrr.strassen.implementations import Implementation, Problem
 from brrr.strassen.launcher import run_all
 from brrr.strassen.multiply import matmul
 from brrr.strassen.operands import Arena
-from brrr.strassen.problem import Problem
-from brrr.strassen.split import product_kernel
-from brrr.strassen.split.splitting import SplitSource, Terms, empty_terms, prepared_splits
+from brrr.strassen.split.operands_kernel import SplitSource, empty_terms, prepared_splits
+from brrr.strassen.split.product_kernel import prepared_product
 from brrr_course.experiments.strassen_errors import HARD, INPUTS, random_inputs, row_error
-from tests.strassen_split_calls import split, split_product
+from tests.strassen_split_calls import TILINGS, split, split_product, together
 
 TOLERANCE = 6e-7
 """Of each entry, relative to the lengths of its row and column."""
@@ -24,10 +23,6 @@ SHAPES = [
     *[(1, 1, 1, 1), (1, 5, 7, 3), (1, 128, 192, 64), (1, 129, 193, 65), (2, 130, 200, 150), (3, 64, 100, 1000)],
     *[(2, 1000, 999, 777), (5, 257, 66, 8), (1, 4096, 200, 72), (7, 512, 512, 1024)],
 ]
-CUDA: dict[str, dict[str, int]] = {
-    "": {}, "128 columns": {"columns": 128}, "clusters": {"cluster": 2},
-    "128 columns, clusters": {"columns": 128, "cluster": 2},
-}  # fmt: skip
 RAGGED = [(1, 129, 193, 65), (3, 64, 100, 1000), (5, 257, 66, 8)]
 """What every tiling meets; the usual ones meet all shapes."""
 hopper = pytest.mark.skipif(
@@ -50,16 +45,9 @@ def operands(batch: int, m: int, n: int, k: int) -> tuple[torch.Tensor, torch.Te
     return a, w
 
 
-def together(x: torch.Tensor) -> Terms:
-    """A batch's terms, as the sums of blocks make them."""
-    each = [split(one) for one in x]
-    hi, lo, exponents = (torch.cat([getattr(terms, name) for terms in each]) for name in ("hi", "lo", "exponents"))
-    return Terms(hi, lo, exponents)
-
-
 @hopper
 @pytest.mark.parametrize(
-    ("shape", "tiling"), [(shape, tiling) for tiling in CUDA for shape in (RAGGED if tiling else SHAPES)], ids=str
+    ("shape", "tiling"), [(shape, tiling) for tiling in TILINGS for shape in (RAGGED if tiling else SHAPES)], ids=str
 )
 def test_cuda_at_any_shape(shape: tuple[int, int, int, int], tiling: str) -> None:
     a, w = operands(*shape)
@@ -67,7 +55,7 @@ def test_cuda_at_any_shape(shape: tuple[int, int, int, int], tiling: str) -> Non
     room = torch.full((batch * m * n + 256,), float("nan"), device="cuda")
     out = room[: batch * m * n].view(batch, m, n)
     left, right = together(a), together(w)
-    run = product_kernel.prepared(left, right, out, product_kernel.Tiling(**CUDA[tiling]))
+    run = prepared_product(left, right, out, TILINGS[tiling])
     run()
     assert worst(out, a, w) < TOLERANCE
     assert bool(room[batch * m * n :].isnan().all()), "it wrote behind the end"

@@ -4,7 +4,6 @@ import pytest
 import torch
 
 from brrr.strassen.algebra.blocks import products_shape
-from brrr.strassen.split.split_steps import split_exponents
 from tests import strassen_sums_calls as calls
 
 F32, F16, BF16 = torch.float32, torch.float16, torch.bfloat16
@@ -76,4 +75,4 @@ def test_exponents_by_one_kernel_are_torchs(shape: tuple[int, int], level: int, 
     for x in (torch.randn(shape, device="cuda"), torch.randn(shape[0], shape[1] + 3, device="cuda")[:, : shape[1]]):
         x *= torch.exp2(torch.randint(-60, 60, (shape[0], 1), device="cuda").float())
         found = calls.split_pre_add(x, "left", form, level).exponents[0]
-        assert torch.equal(found, calls.exponents_in_torch(x, "left", form, level, split_exponents))
+        assert torch.equal(found, calls.exponents_in_torch(x, "left", form, level))

@@ -1,18 +1,19 @@
 """Which way is chosen, and why: the frontier, accuracy, levels, memory, and the constants."""
 
+import math
 from itertools import pairwise
 from typing import Any
 
 import pytest
+import torch
 
 from brrr.roofline.device_model import model_of
 from brrr.roofline.peaks import MissingPeakError
 from brrr.strassen import IMPLEMENTATIONS, Implementation, cost, plan, planner
 from brrr.strassen.accuracy import NAMED, accuracy_limit, predicted_error
 from brrr.strassen.cost import PASSES, Pass, buffers_of, issuing_s, launches, passes, seconds
-from brrr.strassen.implementations import INNERS
+from brrr.strassen.implementations import INNERS, Problem
 from brrr.strassen.planner import GAIN, _planned
-from brrr.strassen.problem import Problem
 from brrr.strassen.request import Limits, Request
 from brrr_course.experiments.strassen_errors import random_inputs, relative_error
 from brrr_course.lessons.drawings.strassen_errors import summed_product
@@ -41,6 +42,12 @@ def test_the_model_is_near_what_sums_in_a_row_give(form: str) -> None:
     for level in range(3):
         seen = relative_error(summed_product(a, b, form, level), a.double() @ b.double())
         assert seen == pytest.approx(predicted_error(Implementation("sgemm", level, form), 512), rel=0.35)
+
+
+def test_errors_of_wrong_results_are_seen() -> None:
+    wanted = torch.ones(2, 2, dtype=torch.float64)
+    assert relative_error(torch.zeros(2, 2), wanted) == 1.0 and math.isnan(relative_error(wanted * math.nan, wanted))
+    assert relative_error(wanted, wanted * 0) == math.inf and relative_error(wanted * 0, wanted * 0) == 0.0
 
 
 @pytest.mark.parametrize("inner", ["sgemm", "bf16", "fp16x3"])

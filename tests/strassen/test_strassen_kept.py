@@ -12,9 +12,9 @@ from brrr.strassen import Implementation, matmul
 from brrr.strassen import product as kept
 from brrr.strassen.cost import workspace_bytes
 from brrr.strassen.execution import steps
+from brrr.strassen.implementations import Problem
 from brrr.strassen.launcher import run_all
 from brrr.strassen.operands import Arena
-from brrr.strassen.problem import Problem
 from brrr.strassen.product import kept_steps, pointing
 
 LEVEL = Implementation("sgemm", 1, "strassen")

@@ -15,22 +15,17 @@ from brrr.strassen import IMPLEMENTATIONS, Implementation, explain, matmul, prod
 from brrr.strassen.accuracy import predicted_error
 from brrr.strassen.cost import workspace_bytes
 from brrr.strassen.execution import prepare_right, prepared, steps
+from brrr.strassen.implementations import Problem
 from brrr.strassen.launcher import run_all
 from brrr.strassen.operands import Arena, Right
 from brrr.strassen.planner import plan_of
-from brrr.strassen.problem import Problem
 from tests.refusals import refused, values
+from tests.strassen_on_gpu import error
 
 SHAPES = [(1, 1, 1), (2, 3, 5), (16, 16, 16), (33, 70, 41), (64, 8, 100), (101, 203, 77), (1, 64, 9), (65, 1, 300)]
 ON_CPU = [way for way in IMPLEMENTATIONS.values() if "cpu" in way.kind.devices]
 ROOM = 3.0
 """Small matrices scatter: so many times the predicted error may be seen."""
-
-
-def error(found: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> float:
-    expected = a.double() @ b.double()
-    size = float(expected.norm())
-    return float((found.double() - expected).norm()) / (size or 1.0)
 
 
 def normal(*shape: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:

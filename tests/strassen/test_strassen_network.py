@@ -287,18 +287,12 @@ def test_what_was_found_to_be_torchs_is_not_asked_again(monkeypatch: pytest.Monk
         assert asked
 
 
-def test_rows_are_planned_by_powers_of_two(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[int] = []
-
-    def planning(shapes: Any, rows: int, *given: Any, **options: Any) -> Any:
-        asked.append(rows)
-        return planned(shapes, rows, *given, **options)
-
-    monkeypatch.setattr("brrr.strassen.operators.planned", planning)
+def test_rows_are_planned_by_powers_of_two_and_once() -> None:
+    planned.cache_clear()
     fused = fuse(sequential(16, 24), level=1, form="strassen")
     for rows in (17, 18, 31, 32, 63, 1):
         fused(torch.randn(rows, 16, dtype=torch.float64)).sum().backward()
-    assert asked == [16, 32, 1]
+    assert planned.cache_info().misses == 3, "of 16, 32 and 1"
 
 
 def test_a_classical_layer_among_others_writes_into_its_buffer(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -330,13 +324,13 @@ def test_torchs_transforms_see_torchs_modules() -> None:
 def test_few_rows_are_left_to_the_librarys_product(rows: int, hidden: int) -> None:
     """Where the weights are most of the bytes, as measured: neither levels nor split products."""
     for limits in (Limits(1e-5, inner="sgemm"), Limits("fp32"), Limits()):
-        (plan,) = planned([(hidden, hidden)], rows, "float32", "h200", limits)
+        (plan,) = planned(((hidden, hidden),), rows, "float32", "h200", limits)
         assert plan.implementation.name == "sgemm" and plan.why
 
 
 def test_few_rows_where_something_else_was_asked_for() -> None:
     def name(rows: int, **options: Any) -> str:
-        return planned([(4096, 4096)], rows, "float32", "h200", Limits(**options))[0].implementation.name
+        return planned(((4096, 4096),), rows, "float32", "h200", Limits(**options))[0].implementation.name
 
     assert name(2, level=1, form="strassen", inner="sgemm") == "sgemm-strassen-1-prepared"
     assert name(2, inner="fp16x3") == "fp16x3-prepared"

@@ -12,12 +12,12 @@ from brrr.strassen import IMPLEMENTATIONS, Implementation, execution, matmul, od
 from brrr.strassen.algebra.blocks import buffer_shape, products_shape
 from brrr.strassen.cost import buffers_of, seconds, workspace_bytes
 from brrr.strassen.execution import cut_steps, pass_steps, prepare_right, prepared, steps
+from brrr.strassen.implementations import Problem, Sizes
 from brrr.strassen.launcher import run_all
 from brrr.strassen.layers import planned
 from brrr.strassen.odd_sizes import Copied, copied, core_of, thin_parts
 from brrr.strassen.operands import Arena, Right
 from brrr.strassen.planner import plan_of
-from brrr.strassen.problem import Problem, Sizes
 from brrr.strassen.request import Limits, Request
 
 ON_CPU = ("fp64", "sgemm", "fp16x3", "fp16", "bf16")
@@ -138,7 +138,7 @@ def test_the_prediction_and_the_plan_know_of_it(name: str) -> None:
         4097, 4097, 4097, level=way.level, form="strassen", inner="sgemm", prepared=way.prepared, device="h200"
     )
     assert "The levels take 4096 x" in found.why
-    (layer,) = planned([(4097, 4097)], 4097, "float32", "h200", Limits(level=3, form="strassen", inner="sgemm"))
+    (layer,) = planned(((4097, 4097),), 4097, "float32", "h200", Limits(level=3, form="strassen", inner="sgemm"))
     assert "The levels take" not in layer.why and "rounding up adds" in layer.why
 
 

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from brrr.strassen.accuracy import CHUNK, SPLIT_ERROR, split_error
-from brrr.strassen.split.splitting import Terms
+from brrr.strassen.split.operands_kernel import Terms
 from tests.strassen_split_calls import split, split_product, value
 
 # ---- the split ----

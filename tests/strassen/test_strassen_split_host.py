@@ -8,17 +8,11 @@ import torch
 from hosted import by_nvcc, hosted, needs_gxx, needs_nvcc
 
 from brrr.core.files import PACKAGE
+from brrr.strassen.split.operands_kernel import Terms
 from brrr.strassen.split.product_kernel import DEPTH, ROWS, Tiling, chosen, rounds, tile_grid
-from brrr.strassen.split.splitting import Terms
-from tests.strassen_split_calls import split
+from tests.strassen_split_calls import TILINGS, together
 
 KERNELS = PACKAGE / "strassen/split"
-TILINGS = {
-    "": Tiling(),
-    "128 columns": Tiling(columns=128),
-    "clusters": Tiling(cluster=2),
-    "128 columns, clusters": Tiling(columns=128, cluster=2),
-}
 
 
 def host_run(
@@ -34,7 +28,7 @@ def host_run(
     batch, m, n, k = shape
     sizes = [torch.exp2(torch.randint(-40, 40, (batch, rows, 1)).float()) for rows in (m, n)]
     a, w = (torch.randn(batch, rows, k) * size for rows, size in zip((m, n), sizes, strict=True))
-    left, right = (together([split(each) for each in x]) for x in (a, w))
+    left, right = (together(x) for x in (a, w))
     library = compiled(tiling, folder, source, more)
     room = torch.full((batch * m * n + 64,), float("nan"))
     out = room[: batch * m * n].view(batch, m, n)
@@ -51,12 +45,6 @@ def host_run(
     return int(verdict), float(((out - a.double() @ w.double().mT) / lengths).abs().nan_to_num(1.0).max())
 
 
-def together(each: list[Terms]) -> Terms:
-    """Several matrices' terms as one, as the sums of blocks make them."""
-    hi, lo, exponents = (torch.cat([getattr(terms, name) for terms in each]) for name in ("hi", "lo", "exponents"))
-    return Terms(hi, lo, exponents)
-
-
 def described(terms: Terms, box_rows: int) -> list[int]:
     """Both terms' maps, as `product_kernel.tensor_map` makes them."""
     batch, high, wide = terms.hi.shape
@@ -66,7 +54,8 @@ def described(terms: Terms, box_rows: int) -> list[int]:
 
 def compiled(tiling: Tiling, folder: Path, source: Path, more: tuple[str, ...]) -> ctypes.CDLL:
     library = folder / f"{source.stem}{abs(hash(tiling))}.so"
-    return hosted("strassen_split_host.cpp", library, f"-I{source.parent}", *tiling.defines(), *more)
+    folders = f"-I{source.parent}", f"-I{KERNELS}"
+    return hosted("strassen_split_host.cpp", library, *folders, *tiling.defines(), *more)
 
 
 @needs_gxx

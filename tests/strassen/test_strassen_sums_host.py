@@ -12,9 +12,7 @@ from hosted import hosted, needs_gxx
 
 from brrr.core.files import PACKAGE
 from brrr.gpu.nvrtc import source_text
-from brrr.strassen import Implementation
 from brrr.strassen.algebra.blocks import buffer_shape, products_shape
-from brrr.strassen.algebra.forms import WINOGRAD
 from brrr.strassen.passes.launch import LETTERS, SOURCE, Tuning, arguments_of, edge_of, text_of, tuning_of
 from brrr.strassen.passes.sums import Work, assembled_work, factors_work, run_in_torch
 from tests import strassen_sums_calls as calls
@@ -118,13 +116,11 @@ def test_post_add(level: int, dtype: torch.dtype, folder: Path) -> None:
 @pytest.mark.parametrize(("level", "dtype"), [(1, BF16), (2, F32), (3, BF16)], ids=str)
 def test_step(level: int, dtype: torch.dtype, folder: Path) -> None:
     for number, shape in enumerate(SHAPES):
-        then = (level, level, 4 - level)[number % 3]
         products, bias = tensors_for(level, shape, dtype)
         keep = laid_out(*shape, dtype, ("plain", "part")[number % 2]) if number % 3 else None
-        out = torch.empty(buffer_shape(*shape, "left", then), dtype=dtype)
-        way = Implementation("sgemm", then, "winograd")
-        for work in calls.step_works(products, "strassen", level, shape, way, out, bias=bias, keep=keep):
-            compared(work, folder)
+        compared(
+            calls.step_work(products, "strassen", level, shape, next_form="winograd", bias=bias, keep=keep), folder
+        )
 
 
 @pytest.mark.parametrize("level", [1, 2, 3])
@@ -156,7 +152,7 @@ def test_every_cut_of_the_work(vector: int, rolled: bool, folder: Path) -> None:
         keep, out = torch.empty(shape, dtype=dtype), torch.empty(buffer_shape(*shape, "left", level), dtype=dtype)
         work = assembled_work(products, "strassen", level, shape, bias, True, keep)
         cut = Tuning(vector, threads=32, ahead=2 * rolled, rolled=rolled)
-        compared(replace(work, spread=WINOGRAD, high=out), folder, cut)
+        compared(replace(work, spread="winograd", high=out), folder, cut)
 
 
 def test_a_nan_stays_one_and_spreads_to_where_it_is_summed(folder: Path) -> None:

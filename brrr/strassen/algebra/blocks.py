@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from operator import index
-from typing import Any, SupportsIndex
+from typing import Any, NamedTuple, SupportsIndex
 
 from brrr.core.errors import ArgumentError
 
@@ -77,17 +77,13 @@ BLOCKS = ("11", "12", "21", "22")
 """The four blocks of a matrix, in rows."""
 
 
-@dataclass(frozen=True)
-class Assignment:
+class Assignment(NamedTuple):
     """One addition, subtraction or product of two things that are known by then."""
 
     target: str
     first: str
     operator: str
     second: str
-
-    def __str__(self) -> str:
-        return f"{self.target} = {self.first} {self.operator} {self.second}"
 
 
 @dataclass(frozen=True)
@@ -101,11 +97,6 @@ class Schedule:
         """Read steps that are divided by lines or semicolons: 'NEW = KNOWN + KNOWN', with +, - or *."""
         words = (part.split() for part in re.split(r"[;\n]", text) if part.strip())
         return cls(tuple(Assignment(target, first, sign, second) for target, _, first, sign, second in words))
-
-    @property
-    def additions(self) -> tuple[Assignment, ...]:
-        """Its additions and subtractions."""
-        return tuple(step for step in self.steps if step.operator != "*")
 
     def run(self, blocks: Mapping[str, Any], multiply: Callable[[Any, Any], Any]) -> dict[str, Any]:
         """Follow the steps on anything that can be added; every name's value, the blocks' included.

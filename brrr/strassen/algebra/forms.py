@@ -25,7 +25,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from brrr.core.errors import ArgumentError
 from brrr.strassen.algebra.blocks import BLOCKS, PRODUCTS, Schedule, signed_sum
 
 Signs = npt.NDArray[Any]
@@ -55,10 +54,10 @@ class BilinearForm:
             made.setflags(write=False)
             object.__setattr__(self, name, made)
 
-    @property
-    def additions(self) -> int:
-        """Additions of blocks a level, by the schedule."""
-        return len(self.schedule.additions)
+    def signs(self, side: str) -> Signs:
+        """Of the "left" operand, the "right", or the right that lies "transposed"; or of the "result"."""
+        signs: Signs = self.right[:, [0, 2, 1, 3]] if side == "transposed" else getattr(self, side)
+        return signs
 
     def product_text(self, product: int) -> str:
         """One of the seven, 0..6, as text.
@@ -74,14 +73,6 @@ class BilinearForm:
         return "\n".join(
             products + [f"C{b} = {signed_sum(r, names)}" for b, r in zip(BLOCKS, self.result, strict=True)]
         )
-
-
-def form_of(form: str | BilinearForm, call: str = "form_of") -> BilinearForm:
-    """The form of that name, or the one given; ArgumentError in the name of `call` for any other."""
-    known = form if isinstance(form, BilinearForm) else FORMS.get(form)
-    if known is None:
-        raise ArgumentError(call, "form", form, f"one of {', '.join(FORMS)}")
-    return known
 
 
 def _factor(signs: Signs, operand: str) -> str:

@@ -20,7 +20,6 @@ from brrr.gpu.nvrtc import function
 from brrr.kernels.alone import CudaFile, Example, alone, giving
 from brrr.strassen.algebra.blocks import buffer_shape, products_shape
 from brrr.strassen.algebra.forms import FORMS
-from brrr.strassen.algebra.reference import signs_of
 from brrr.strassen.implementations import Implementation
 from brrr.strassen.launcher import Run, launched, run_all
 from brrr.strassen.passes.sums import Work, assembled_work, factors_work, run_in_torch
@@ -108,8 +107,8 @@ def text_of(work: Work, tuning: Tuning) -> str:
         "TERMS": terms, "BIAS": int(work.bias is not None), "RELU": int(work.relu),
         "EDGE": edge_of(work, tuning.vector), "BIAS_TYPE": _type(work.bias), "IN_TYPE": _type(work.source),
         "MATRIX_TYPE": _type(work.matrix), "OUT_TYPE": _type(work.high),
-        "SPREAD_TABLE": _table(work.spread.name, work.side) if terms else "",
-        "COLLECT_TABLE": _table(work.collect.name, "result") if work.from_products else "",
+        "SPREAD_TABLE": _table(work.spread, work.side) if terms else "",
+        "COLLECT_TABLE": _table(work.collect, "result") if work.from_products else "",
         "VECTOR": tuning.vector, "THREADS": tuning.threads, "RESIDENT": tuning.resident, "AHEAD": tuning.ahead,
         "ROLLED": int(tuning.rolled),
     }  # fmt: skip
@@ -122,9 +121,7 @@ def _type(x: Tensor | None) -> str:
 
 @lru_cache(maxsize=16)
 def _table(form: str, side: str) -> str:
-    known = FORMS[form]
-    signs = (known.result if side == "result" else signs_of(known, side)).tolist()
-    return ", ".join("{" + ", ".join(map(str, row)) + "}" for row in signs)
+    return ", ".join("{" + ", ".join(map(str, row)) + "}" for row in FORMS[form].signs(side).tolist())
 
 
 def arguments_of(work: Work, tuning: Tuning) -> tuple[int, list[int]]:
@@ -143,28 +140,19 @@ def arguments_of(work: Work, tuning: Tuning) -> tuple[int, list[int]]:
     return blocks, [*addresses, each_row, words, work.block[0], *work.shape, *strides]
 
 
-def prepared_kernel(work: Work, tuning: Tuning | None = None) -> Run:
-    """A function of no arguments that does the work; it keeps the tensors.
+def prepared(work: Work) -> Run:
+    """The work as a function of no arguments, which keeps the tensors: by torch in float64 and on a CPU, or the kernel.
 
     UnavailableError where the kernel cannot be compiled or loaded.
     """
-    tuning = tuning or tuning_of(work)
-    (blocks, values), index = arguments_of(work, tuning), work.source.device.index
+    if not work.source.is_cuda or any(each is not None and each.dtype not in SHORT for each in work.tensors[:5]):
+        return partial(run_in_torch, work)
+    tuning, index = tuning_of(work), work.source.device.index
+    blocks, values = arguments_of(work, tuning)
     if not blocks:
         return partial(run_all, ())
     kernel = function(SOURCE, "brrr_strassen_sums", index, head=text_of(work, tuning))
     return launched(kernel, index, blocks, tuning.threads, typed(LETTERS, values), work)
-
-
-# ---------------------------------------------------------------------------------------------------------------------
-# What does the work: the kernel on a GPU, torch's operators elsewhere and in float64.
-
-
-def prepared(work: Work) -> Run:
-    """The work as a function of no arguments."""
-    if work.source.is_cuda and all(each is None or each.dtype in SHORT for each in work.tensors[:5]):
-        return prepared_kernel(work)
-    return partial(run_in_torch, work)
 
 
 def pre_add_step(x: Tensor, side: str, how: Implementation, out: Tensor) -> Run:

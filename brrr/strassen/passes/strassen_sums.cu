@@ -33,14 +33,13 @@
 //     COLLECT_TABLE          and of the products, 4 x 7
 //
 // Read next: launch.py, which launches it. By itself, checked and timed: python -m brrr.strassen.passes.launch
+#include "../../gpu/halves.cuh"
+
 [[maybe_unused]] __device__ constexpr signed char SPREAD[7][4] = {SPREAD_TABLE};
 [[maybe_unused]] __device__ constexpr signed char COLLECT[4][7] = {COLLECT_TABLE};
 
 constexpr int BLOCKS = 1 << 2 * LEVEL, SIDE = 1 << LEVEL;
 constexpr int GROUP = AHEAD < LEVEL ? AHEAD : LEVEL;
-
-#define INLINE __device__ __forceinline__
-#define UNROLL _Pragma("unroll")
 
 // DO(0) DO(1) ... DO(6): for a level's seven, each number a constant
 #define SEVEN(DO) DO(0) DO(1) DO(2) DO(3) DO(4) DO(5) DO(6)
@@ -53,21 +52,11 @@ INLINE constexpr int block_at(int i, int j) { return spaced(i) << 1 | spaced(j);
 
 // --- types: numbers travel as the 32-bit words that memory holds ---------------------------------------------------
 
-struct F32 { static constexpr int BYTES = 4; };
-struct F16 { static constexpr int BYTES = 2; };
-struct BF16 { static constexpr int BYTES = 2; };
+struct F32 { using Word = unsigned; static constexpr int BYTES = 4; };
+struct F16 { using Word = unsigned short; static constexpr int BYTES = 2; };
+struct BF16 { using Word = unsigned short; static constexpr int BYTES = 2; };
 
 #ifndef ON_HOST
-INLINE float half_to_float(unsigned bits) {
-    float x;
-    asm("cvt.f32.f16 %0, %1;" : "=f"(x) : "h"(static_cast<unsigned short>(bits)));
-    return x;
-}
-INLINE unsigned float_to_half(float x) {
-    unsigned short bits;
-    asm("cvt.rn.f16.f32 %0, %1;" : "=h"(bits) : "f"(x));
-    return bits;
-}
 INLINE void changed(unsigned &word) { asm volatile("" : "+r"(word)); }
 template <class Word>
 INLINE Word get(const void *from) { return __ldg(static_cast<const Word *>(from)); }
@@ -81,7 +70,7 @@ INLINE unsigned float_to_bfloat(float x) {
     return x != x ? 0x7fffu : (bits + 0x7fffu + (bits >> 16 & 1u)) >> 16;
 }
 
-INLINE unsigned pair(F16, float low, float high) { return float_to_half(low) | float_to_half(high) << 16; }
+INLINE unsigned pair(F16, float low, float high) { return half_of(low) | unsigned(half_of(high)) << 16; }
 INLINE unsigned pair(BF16, float low, float high) {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
     unsigned both;
@@ -93,7 +82,7 @@ INLINE unsigned pair(BF16, float low, float high) {
 }
 
 INLINE float wide(F32, unsigned word, int) { return __uint_as_float(word); }
-INLINE float wide(F16, unsigned word, int upper) { return half_to_float(upper ? word >> 16 : word & 0xffffu); }
+INLINE float wide(F16, unsigned word, int upper) { return float_of(upper ? word >> 16 : word & 0xffffu); }
 INLINE float wide(BF16, unsigned word, int upper) { return __uint_as_float(upper ? word & 0xffff0000u : word << 16); }
 
 struct Numbers {
@@ -128,25 +117,22 @@ INLINE Packed<T> packed(T, const Numbers &numbers) {
 
 // --- memory ----------------------------------------------------------------------------------------------------------
 
-template <class T>
+// The widest access to so many bytes.
+template <int BYTES> struct Access { using Word = uint4; };
+template <> struct Access<8> { using Word = uint2; };
+template <> struct Access<4> { using Word = unsigned; };
+template <> struct Access<2> { using Word = unsigned short; };
+
+template <class T, class Word = typename Access<Packed<T>::BYTES>::Word>
 INLINE Packed<T> load(const char *from) {
     Packed<T> all;
-    constexpr int BYTES = Packed<T>::BYTES;
-    if constexpr (BYTES == 4) all.word[0] = get<unsigned>(from);
-    else if constexpr (BYTES == 8) reinterpret_cast<uint2 &>(all) = get<uint2>(from);
-    else
-        UNROLL for (int k = 0; k < BYTES / 16; ++k) reinterpret_cast<uint4 *>(&all)[k] = get<uint4>(from + 16 * k);
+    UNROLL for (int k = 0; 16 * k < Packed<T>::BYTES; ++k) reinterpret_cast<Word *>(&all)[k] = get<Word>(from + 16 * k);
     return all;
 }
 
-template <class T>
+template <class T, class Word = typename Access<Packed<T>::BYTES>::Word>
 INLINE void store(char *to, const Packed<T> &all) {
-    constexpr int BYTES = Packed<T>::BYTES;
-    if constexpr (BYTES == 2) put(to, static_cast<unsigned short>(all.word[0]));
-    else if constexpr (BYTES == 4) put(to, all.word[0]);
-    else if constexpr (BYTES == 8) put(to, reinterpret_cast<const uint2 &>(all));
-    else
-        UNROLL for (int k = 0; k < BYTES / 16; ++k) put(to + 16 * k, reinterpret_cast<const uint4 *>(&all)[k]);
+    UNROLL for (int k = 0; 16 * k < Packed<T>::BYTES; ++k) put(to + 16 * k, reinterpret_cast<const Word *>(&all)[k]);
 }
 
 // The numbers at a distance of `stride` bytes, `count` of them; the others are zero.
@@ -155,21 +141,10 @@ INLINE Packed<T> load_each(const char *from, long long stride, long long count) 
     Packed<T> all{};
     UNROLL for (int k = 0; k < VECTOR; ++k)
         if (k < count) {
-            const char *at = from + k * stride;
-            const unsigned one = T::BYTES == 4 ? get<unsigned>(at) : get<unsigned short>(at);
+            const unsigned one = get<typename T::Word>(from + k * stride);
             all.word[k / Packed<T>::EACH] |= one << (k % Packed<T>::EACH) * 16;
         }
     return all;
-}
-
-template <class T>
-INLINE void store_each(char *to, const Packed<T> &all, long long stride, long long count) {
-    UNROLL for (int k = 0; k < VECTOR; ++k)
-        if (k < count) {
-            const unsigned word = all.word[k / Packed<T>::EACH];
-            if constexpr (T::BYTES == 4) put(to + k * stride, word);
-            else put(to + k * stride, static_cast<unsigned short>(word >> (k % 2) * 16));
-        }
 }
 
 // A thread's place in the first block of a matrix of `rows` x `columns`, and how far it is to the same one in the next
@@ -177,6 +152,13 @@ INLINE void store_each(char *to, const Packed<T> &all, long long stride, long lo
 struct Place {
     long long rows, columns, column_stride, right, below, block_rows, block_columns;
 };
+
+template <class T>
+INLINE void store_each(char *to, const Packed<T> &all, long long stride, long long count) {
+    UNROLL for (int k = 0; k < VECTOR; ++k)
+        if (k < count)
+            put(to + k * stride, typename T::Word(all.word[k / Packed<T>::EACH] >> (k % Packed<T>::EACH) * 16));
+}
 
 // Goes over the thread's places, blocks in the order of rows, and calls use(block's number, address, numbers inside).
 template <class At, class Use>
@@ -192,18 +174,6 @@ INLINE void at_each(At *first, long long row, long long column, const Place &pla
         first += place.below;
         row += place.block_rows;
     }
-}
-
-template <class T>
-INLINE Packed<T> from_matrix(const char *at, long long stride, long long inside) {
-    if constexpr (EDGE == 2) return load_each<T>(at, stride, inside);
-    else return inside > 0 ? load<T>(at) : Packed<T>{};
-}
-
-template <class T>
-INLINE void to_matrix(char *at, const Packed<T> &all, long long stride, long long inside) {
-    if constexpr (EDGE == 2) store_each<T>(at, all, stride, inside);
-    else if (inside > 0) store<T>(at, all);
 }
 
 // --- sums ------------------------------------------------------------------------------------------------------------
@@ -233,19 +203,16 @@ struct Buffers {
     float scale;
 
     INLINE void take(const Numbers &numbers) {
-        if constexpr (TERMS == 2) split(numbers);
-        else store<OUT_TYPE>(high, packed(OUT_TYPE(), numbers));
+        if constexpr (TERMS == 2) {  // scaled = high + low, but for what is below low's last digit
+            Numbers scaled, rest;
+            UNROLL for (int k = 0; k < VECTOR; ++k) scaled.x[k] = numbers.x[k] * scale;
+            const Packed<F16> upper = packed(F16(), scaled);
+            UNROLL for (int k = 0; k < VECTOR; ++k) rest.x[k] = scaled.x[k] - upper[k];
+            store<F16>(high, upper);
+            store<F16>(low, packed(F16(), rest));
+            low += step;
+        } else store<OUT_TYPE>(high, packed(OUT_TYPE(), numbers));
         high += step;
-    }
-    // numbers * scale = high + low, but for what is below low's last digit; the scale is a power of two.
-    INLINE void split(const Numbers &numbers) {
-        Numbers scaled, rest;
-        UNROLL for (int k = 0; k < VECTOR; ++k) scaled.x[k] = numbers.x[k] * scale;
-        const Packed<F16> upper = packed(F16(), scaled);
-        UNROLL for (int k = 0; k < VECTOR; ++k) rest.x[k] = scaled.x[k] - upper[k];
-        store<F16>(high, upper);
-        store<F16>(low, packed(F16(), rest));
-        low += step;
     }
 };
 
@@ -284,13 +251,6 @@ struct Products {
     const char *next;
     long long step;
     Packed<IN_TYPE> ready[sevens(GROUP)];
-
-    INLINE void fill() {
-        UNROLL for (int k = 0; k < sevens(GROUP); ++k) {
-            ready[k] = load<IN_TYPE>(next);
-            next += step;
-        }
-    }
 };
 
 INLINE constexpr bool first_of(int b, int p) {
@@ -315,7 +275,9 @@ template <int L, int AT>
 INLINE void collect(Products &products, Numbers (&blocks)[1 << 2 * L]) {
     constexpr int COUNT = L == 0 ? 1 : 1 << 2 * (L - 1);
     Numbers part[COUNT];
-    if constexpr (L == GROUP) products.fill();
+    if constexpr (L == GROUP)
+        UNROLL for (int k = 0; k < sevens(GROUP); ++k, products.next += products.step)
+            products.ready[k] = load<IN_TYPE>(products.next);
     if constexpr (L == 0) blocks[0] = as_numbers(products.ready[AT]);
     else if constexpr (L == LEVEL && ROLLED && L > GROUP) {
 #pragma unroll 1
@@ -336,39 +298,34 @@ INLINE void collect(Products &products, Numbers (&blocks)[1 << 2 * L]) {
 
 // --- what follows the sums in a layer ------------------------------------------------------------------------------
 
-// max(x + bias, 0) inside the matrix, zero outside, where the next layer's sums need it.
-INLINE void finish(Numbers &numbers, const Numbers &bias, long long inside) {
-    UNROLL for (int k = 0; k < VECTOR; ++k) {
-        const float sum = BIAS ? numbers.x[k] + bias.x[k] : numbers.x[k];
-        numbers.x[k] = (RELU && sum < 0.0f) || k >= inside ? 0.0f : sum;  // a NaN stays one
-    }
-}
-
-INLINE void biases(Numbers (&shift)[SIDE], const char *bias, long long column, const Place &place) {
-    constexpr int BYTES = BIAS_TYPE::BYTES;
-    UNROLL for (int j = 0; j < SIDE; ++j, column += place.block_columns)
-        if constexpr (BIAS != 0)
-            shift[j] = as_numbers(load_each<BIAS_TYPE>(bias + column * BYTES, BYTES, place.columns - column));
-        else shift[j] = Numbers{};
-}
-
-// A layer's end on all blocks, and the matrix written, if it is asked for.
+// On all blocks max(x + bias, 0) inside the matrix, zero outside, where the next layer's sums need it; and the matrix
+// written, if it is asked for.
 INLINE void finish_all(Numbers (&blocks)[BLOCKS], const char *bias, char *first, long long row, long long column,
                        const Place &place) {
-    Numbers shift[SIDE];
-    biases(shift, bias, column, place);
+    Numbers shift[SIDE] = {};
+    constexpr int BYTES = BIAS_TYPE::BYTES;
+    if constexpr (BIAS != 0) {
+        long long at = column;
+        UNROLL for (int j = 0; j < SIDE; ++j, at += place.block_columns)
+            shift[j] = as_numbers(load_each<BIAS_TYPE>(bias + at * BYTES, BYTES, place.columns - at));
+    }
     at_each(first, row, column, place, [&](int b, char *at, long long inside) {
-        finish(blocks[b], shift[(b & 1) | (b >> 1 & 2) | (b >> 2 & 4)], inside);
-        if constexpr (TO_MATRIX != 0) to_matrix(at, packed(MATRIX_TYPE(), blocks[b]), place.column_stride, inside);
+        UNROLL for (int k = 0; k < VECTOR; ++k) {
+            const float x = blocks[b].x[k], sum = BIAS ? x + shift[(b & 1) | (b >> 1 & 2) | (b >> 2 & 4)].x[k] : x;
+            blocks[b].x[k] = (RELU && sum < 0.0f) || k >= inside ? 0.0f : sum;  // a NaN stays one
+        }
+        if constexpr (TO_MATRIX != 0) {
+            const Packed<MATRIX_TYPE> all = packed(MATRIX_TYPE(), blocks[b]);
+            if constexpr (EDGE == 2) store_each<MATRIX_TYPE>(at, all, place.column_stride, inside);
+            else if (inside > 0) store<MATRIX_TYPE>(at, all);
+        }
     });
 }
 
-// 2^-exponent, for exponents from -126 to 126.
-INLINE float scale_of(int exponent) { return __uint_as_float(static_cast<unsigned>(127 - exponent) << 23); }
-
 // in: the products, or the matrix to read. matrix: the one to write. high, low: the buffers to write. rows, columns and
 // the strides, in bytes, are those of the matrix that is read or written; words: words in a row of a block. exponents:
-// where numbers are split into two terms, one for each row of a block, or with exponent_step 0 one for all.
+// where numbers are split into two terms, scaled by 2^-exponent, from -126 to 126, one for each row of a block, or with
+// exponent_step 0 one for all.
 extern "C" __global__ __launch_bounds__(THREADS, RESIDENT) void brrr_strassen_sums(
     const char *__restrict__ in, const char *__restrict__ bias, char *__restrict__ matrix, char *__restrict__ high,
     char *__restrict__ low, const int *__restrict__ exponents, int exponent_step, int words, long long block_rows,
@@ -382,7 +339,7 @@ extern "C" __global__ __launch_bounds__(THREADS, RESIDENT) void brrr_strassen_su
     const long long first = row * row_stride + column * column_stride, number = static_cast<long long>(thread) * VECTOR;
     constexpr int OUT_BYTES = TERMS == 2 ? 2 : OUT_TYPE::BYTES;
     Buffers buffers{high + number * OUT_BYTES, low + number * OUT_BYTES, size * OUT_BYTES,
-                    TERMS == 2 ? scale_of(exponents[row * exponent_step]) : 1.0f};
+                    TERMS == 2 ? __uint_as_float(unsigned(127 - exponents[row * exponent_step]) << 23) : 1.0f};
     if constexpr (FROM_PRODUCTS != 0) {
         Products products;
         products.next = in + number * IN_TYPE::BYTES, products.step = size * IN_TYPE::BYTES;
@@ -393,7 +350,8 @@ extern "C" __global__ __launch_bounds__(THREADS, RESIDENT) void brrr_strassen_su
     } else {
         Packed<IN_TYPE> blocks[BLOCKS];
         at_each(in + first, row, column, place, [&](int b, const char *at, long long inside) {
-            blocks[b] = from_matrix<IN_TYPE>(at, column_stride, inside);
+            if constexpr (EDGE == 2) blocks[b] = load_each<IN_TYPE>(at, column_stride, inside);
+            else blocks[b] = inside > 0 ? load<IN_TYPE>(at) : Packed<IN_TYPE>{};
         });
         spread<LEVEL>(blocks, buffers);
     }

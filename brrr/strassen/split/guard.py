@@ -4,11 +4,11 @@
 >>> lost_digits(a, b), lost_digits(a.flip(1), b)
 (False, True)
 
-Two float16 terms keep a number to 2^-40 of the largest of its row (`splitting.py`). So row i of a @ b is wrong by at
-most about 2^-40 sqrt(k) max|a_i| max|b|, and is itself about as large as max|a_i| times the largest number of the row
-of b that it is multiplied with. Where that is more than `SPREAD` times smaller than the largest number of b, digits may
-be lost. How a's rows differ in size beside each other does not matter, nor how b's columns do. Products with Strassen's
-levels are not guarded: who asks for levels knows that sums mix large blocks with small ones.
+Two float16 terms keep a number to 2^-40 of the largest of its row (`operands_kernel.py`). So row i of a @ b is wrong by
+at most about 2^-40 sqrt(k) max|a_i| max|b|, and is itself about as large as max|a_i| times the largest number of the
+row of b that it is multiplied with. Where that is more than `SPREAD` times smaller than the largest number of b, digits
+may be lost. How a's rows differ in size beside each other does not matter, nor how b's columns do. Products with
+Strassen's levels are not guarded: who asks for levels knows that sums mix large blocks with small ones.
 
 On a GPU the kernels that split note this on the way, and one launch more decides and, where it must, multiplies
 (`split_operands.cu`); nothing waits for the host, so that a CUDA Graph holds it.
@@ -20,6 +20,7 @@ from functools import partial
 import torch
 from torch import Tensor
 
+from brrr.gpu.launching import fields
 from brrr.gpu.nvrtc import function
 from brrr.gpu.precision import float32_products
 from brrr.strassen.launcher import Run, launched
@@ -32,11 +33,7 @@ SIDE = 128
 class Guard(ctypes.Structure):
     """The kernel's argument of that name."""
 
-    _fields_ = (
-        *((name, ctypes.c_void_p) for name in ("a", "b", "out", "peaks", "inner")),
-        *((name, ctypes.c_longlong) for name in ("a_row", "a_column", "b_row", "b_column", "out_row")),
-        *((name, ctypes.c_int) for name in ("m", "n", "k", "keep")),
-    )
+    _fields_ = fields(P="a b out peaks inner", q="a_row a_column b_row b_column out_row", i="m n k keep")
 
 
 def noted(k: int, device: torch.device) -> tuple[Tensor, Tensor]:
@@ -72,10 +69,10 @@ def argument(a: Tensor, b: Tensor, out: Tensor, peaks: Tensor, inner: Tensor, ke
     return Guard(*pointers, *a.stride(), *b.stride(), out.stride(0), *out.shape, a.shape[1], keep)
 
 
+@float32_products()
 def _on_host(a: Tensor, b: Tensor, out: Tensor) -> None:
     if lost_digits(a, b):
-        with float32_products():
-            torch.mm(a, b, out=out)
+        torch.mm(a, b, out=out)
 
 
 def lost_digits(a: Tensor, b: Tensor) -> bool:

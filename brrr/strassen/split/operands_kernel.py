@@ -1,20 +1,38 @@
-"""float32 matrices as two float16 terms by `split_operands.cu`: up to two operands a launch, GPUs from 8.0 on.
+"""float32 matrices as two float16 terms: by `split_operands.cu`, up to two operands a launch, or by torch.
 
->>> run = prepared([SplitSource(a, terms)])    # doctest: +SKIP
->>> run()                                 # doctest: +SKIP
+>>> x, terms = torch.tensor([[3.0, 0.1]]), empty_terms(1, 2)
+>>> prepared_splits(SplitSource(x, terms))()
+>>> hi, lo, e = terms
+>>> torch.ldexp(hi.double() + lo.double(), e)[0, :, :2].allclose(x.double(), rtol=2**-23)
+True
+
+x = (hi + lo) 2^e. hi is x 2^-e rounded to float16, 11 bits; lo is what is left, rounded to 11 more.
+
+Range. Each row (along k) has an e of its own, so that its largest number lies from 2^14 to 2^15:
+
+- no finite float32 overflows, and rows of very different size are all exact;
+- a number is exact to 2^-23 of itself down to 2^-16 of its row's largest, and below that to 2^-39 of the largest: in a
+  row whose numbers differ by more, the small ones lose digits, as they do in a sum with the large ones;
+- infinity and NaN are kept in hi, with a lo of 0: their whole row (or column) of the product is infinite or NaN, and
+  may be NaN where float32's product is infinite, since infinity meets terms of zero or of another sign. Other rows are
+  as they should be;
+- subnormal numbers are scaled as others are. A product out of float32's range is infinite, or rounded to a subnormal.
 
 The kernels that find the exponents of sums and that decide whether a split product lost digits (`guard.py`) stand in
 the same file.
 """
 
 import ctypes
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple
 
 import torch
 
+from brrr.gpu.launching import fields
 from brrr.gpu.nvrtc import function
+from brrr.kernels.alone import CudaFile, Example, alone
 from brrr.strassen.launcher import Run, launched
 
 SOURCE = "strassen/split/split_operands.cu"
@@ -34,6 +52,16 @@ class Terms(NamedTuple):
     hi: torch.Tensor
     lo: torch.Tensor
     exponents: torch.Tensor
+
+
+def empty_terms(rows: int, k: int, device: str | torch.device = "cpu") -> Terms:
+    """Room for the terms of a matrix.
+
+    >>> empty_terms(3, 5).hi.shape
+    torch.Size([1, 3, 8])
+    """
+    hi, lo = torch.empty((2, 1, rows, -(-k // 8) * 8), dtype=torch.float16, device=device)
+    return Terms(hi, lo, torch.empty((1, rows), dtype=torch.int32, device=device))
 
 
 @dataclass(frozen=True)
@@ -61,12 +89,10 @@ class SplitSource:
 class Operand(ctypes.Structure):
     """The kernel's structure of that name."""
 
-    _fields_ = (
-        *((name, ctypes.c_void_p) for name in ("x", "hi", "lo", "exponents", "sizes", "counters", "peaks", "inner")),
-        ("x_row", ctypes.c_longlong),
-        *((name, ctypes.c_int) for name in ("rows", "k", "width", "turned", "whole", "threads")),
-        *((name, ctypes.c_int) for name in ("deep", "across", "tiles", "lag", "tasks", "together", "strips")),
-    )
+    _fields_ = fields(
+        P="x hi lo exponents sizes counters peaks inner", q="x_row",
+        i="rows k width turned whole threads deep across tiles lag tasks together strips",
+    )  # fmt: skip
 
 
 class Operands(ctypes.Structure):
@@ -131,16 +157,56 @@ def fits(*given: torch.Tensor) -> bool:
     return all(each.is_cuda and torch.cuda.get_device_capability(each.device) >= (8, 0) for each in given)
 
 
-def prepared(sources: Sequence[SplitSource]) -> Run:
-    """A function of no arguments that splits one or two operands on torch's current stream; nothing is checked.
+def prepared_splits(*sources: SplitSource) -> Run:
+    """A function of no arguments that splits one or two operands, on torch's current stream.
 
-    It must not run on two streams at one time: what it counts lies in memory of its own.
+    By CUDA C++ (compute capability 8.0 on, both in one launch), else by torch. It reads and writes the tensors given,
+    and counts in memory of its own: a run must not overlap with another of the same.
     """
-    device = sources[0].x.device.index
+    filled = [each for each in sources if each.out.hi.numel()]
+    if not (filled and fits(filled[0].x) and all(each.lies for each in filled)):
+        return partial(split_in_torch, filled)
+    device = filled[0].x.device.index
     blocks = BLOCKS * int(torch.cuda.get_device_properties(device).multi_processor_count)
-    argument, counts = operands(sources, blocks)
+    argument, counts = operands(filled, blocks)
     kernel, tasks = function(SOURCE, "brrr_split_operands", device), sum(cut.tasks for cut in argument.each)
-    return launched(kernel, device, min(blocks, tasks), THREADS, [argument], tuple(sources), counts)
+    return launched(kernel, device, min(blocks, tasks), THREADS, [argument], tuple(filled), counts)
+
+
+def split_in_torch(sources: Sequence[SplitSource]) -> None:
+    """The same by torch's operators: what the kernel is compared with."""
+    for source in sources:
+        x, made = source.x, source.out
+        made.exponents.copy_(places_of(x) - 15)  # the largest number lies from 2^14 to 2^15
+        numbers = scaled(x, -made.exponents[0].unsqueeze(-1))
+        hi = numbers.half()
+        lo = torch.where(hi.isfinite(), numbers - hi.float(), 0.0).half()
+        for term, values in ((made.hi, hi), (made.lo, lo)):
+            term[..., : x.shape[1]] = values
+            term[..., x.shape[1] :] = 0
+
+
+def places_of(x: torch.Tensor) -> torch.Tensor:
+    """For each row the e, int32, of which its largest finite number is below 2^e; of zeros and subnormal ones -126.
+
+    >>> places_of(torch.tensor([[3.0, -5.0], [0.0, float("inf")]]))
+    tensor([   3, -126], dtype=torch.int32)
+    """
+    sizes = torch.where(x.isfinite(), x, 0.0).abs().float()
+    largest = sizes.amax(1) if x.numel() else sizes.new_zeros(x.shape[0])
+    return (largest.contiguous().view(torch.int32) >> 23) - 126
+
+
+def scaled(x: torch.Tensor, e: torch.Tensor) -> torch.Tensor:
+    """x 2^e in two steps, since 2^e alone may be out of float32's range.
+
+    >>> scaled(torch.tensor([2.0**-149]), torch.tensor([140])).log2().item()
+    -9.0
+    """
+    e = e.clamp(-252, 252)
+    half = e >> 1
+    first, second = (((each + 127) << 23).to(torch.int32).view(torch.float32) for each in (half, e - half))
+    return x * first * second
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -150,11 +216,7 @@ def prepared(sources: Sequence[SplitSource]) -> Run:
 class Summed(ctypes.Structure):
     """The kernel's argument of that name."""
 
-    _fields_ = (
-        *((name, ctypes.c_void_p) for name in ("x", "exponents")),
-        ("x_row", ctypes.c_longlong),
-        *((name, ctypes.c_int) for name in ("rows", "k", "block_rows", "groups", "gain", "whole")),
-    )
+    _fields_ = fields(P="x exponents", q="x_row", i="rows k block_rows groups gain whole")
 
 
 def summed_rows(x: torch.Tensor, out: torch.Tensor, groups: int, gain: int) -> Summed:
@@ -169,3 +231,24 @@ def prepared_exponents(x: torch.Tensor, out: torch.Tensor, groups: int, gain: in
     argument, device = summed_rows(x, out, groups, gain), x.device.index
     kernel = function(SOURCE, "brrr_split_exponents", device)
     return launched(kernel, device, out.shape[0], THREADS, [argument], x, out)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# By itself: `python -m brrr.strassen.split.operands_kernel`.
+
+
+def examples(device: str, n: int = 8192) -> Iterator[Example]:
+    """Splitting a matrix that lies along k and one that lies across, in one launch."""
+    x, terms = torch.randn(2, n, n, device=device), [empty_terms(n, n, device) for _ in range(2)]
+    split = prepared_splits(SplitSource(x[0], terms[0]), SplitSource(x[1].t(), terms[1]))
+
+    def both() -> torch.Tensor:
+        split()
+        return torch.cat([torch.ldexp(hi.double() + lo.double(), e[..., None]) for hi, lo, e in terms])
+
+    exact = torch.stack((x[0], x[1].t())).double()
+    yield Example("two terms of both matrices", 0.0, 2.0 * x.nbytes, split, exact, 1e-6, checked=both)
+
+
+if __name__ == "__main__":
+    alone(examples, CudaFile(SOURCE, architectures=("sm_80", "sm_90")))

@@ -1,25 +1,34 @@
-"""The product of operands in two float16 terms by `split_product.cu`, on GPUs of compute capability 9.0.
+"""The product of operands in two float16 terms, as exact as float32's own: by `split_product.cu`, or by torch.
 
->>> run = prepared(left, right, out)    # doctest: +SKIP
->>> run()                               # doctest: +SKIP
+>>> a, b, out = torch.randn(64, 100), torch.randn(48, 100), torch.empty(64, 48)
+>>> left, right = empty_terms(64, 100), empty_terms(48, 100)
+>>> prepared_splits(SplitSource(a, left), SplitSource(b, right))()
+>>> prepared_product(left, right, out)()
+>>> bool((out - a @ b.T).norm() < 1e-6 * out.norm())
+True
 
-Operands are `Terms` of (count, rows, k), each row contiguous along k; `out` is (count, m, n). How the work is cut is a
-`Tiling`; the copy engine reads by tensor maps, which the driver encodes here.
+Of the four products of terms the smallest, lo lo, is left out, and three are summed, on the tensor cores of compute
+capability 9.0 with a total outside (see `split_product.cu` for why). Operands are `Terms` of (count, rows, k), each row
+contiguous along k; `out` is (count, m, n). How the work is cut is a `Tiling`; the copy engine reads by tensor maps,
+which the driver encodes here.
 """
 
 import ctypes
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 import torch
 
 from brrr.core.errors import UnavailableError
-from brrr.gpu.launching import allow_shared
+from brrr.gpu import is_gpu
+from brrr.gpu.launching import allow_shared, fields
 from brrr.gpu.nvrtc import function
+from brrr.kernels.alone import CudaFile, Example, alone, giving
 from brrr.strassen.launcher import Run, launched
-from brrr.strassen.split.operands_kernel import Terms
+from brrr.strassen.split.operands_kernel import SplitSource, Terms, empty_terms, prepared_splits, scaled
 
 # ---------------------------------------------------------------------------------------------------------------------
 # How the product of two-term operands is cut: tiles, steps, the ring of shared memory, which tiles a block takes.
@@ -72,10 +81,9 @@ class Tiling:
 class TileGrid(ctypes.Structure):
     """The kernel's argument of that name."""
 
-    _fields_ = (
-        *((name, ctypes.c_int) for name in ("m", "n", "steps", "bands", "column_tiles", "tiles", "group", "pairs")),
-        *((name, ctypes.c_longlong) for name in ("out_batch", "out_row", "left_batch", "left_row", "right_batch")),
-        ("right_row", ctypes.c_longlong),
+    _fields_ = fields(
+        i="m n steps bands column_tiles tiles group pairs",
+        q="out_batch out_row left_batch left_row right_batch right_row",
     )
 
 
@@ -101,7 +109,7 @@ ROUND = 1.05
 """A round of narrow tiles by its columns' time: wide tiles read less for each product."""
 
 
-def chosen(count: int, m: int, n: int, multiprocessors: int = 132) -> Tiling:
+def chosen(count: int, m: int, n: int) -> Tiling:
     """The tiling whose rounds of tiles, one tile a multiprocessor, take the least time.
 
     >>> [chosen(1, n, n).columns for n in (1024, 2048, 4096, 8192, 16384)], chosen(1, 16384, 16384).cluster
@@ -112,9 +120,9 @@ def chosen(count: int, m: int, n: int, multiprocessors: int = 132) -> Tiling:
     the fastest on an H200 at its power limit.
     """
     wide, narrow = Tiling(), Tiling(columns=128)
-    if rounds(narrow, count, m, n, multiprocessors) >= LONG:
+    if rounds(narrow, count, m, n) >= LONG:
         return Tiling(columns=128, cluster=2)
-    times = [rounds(each, count, m, n, multiprocessors) * each.columns for each in (wide, narrow)]
+    times = [rounds(each, count, m, n) * each.columns for each in (wide, narrow)]
     return wide if times[0] <= ROUND * times[1] else narrow
 
 
@@ -131,11 +139,16 @@ def rounds(tiling: Tiling, count: int, m: int, n: int, multiprocessors: int = 13
 SOURCE = "strassen/split/split_product.cu"
 
 
-def prepared(left: Terms, right: Terms, out: torch.Tensor, tiling: Tiling | None = None) -> Run:
-    """A function of no arguments that launches the product on torch's current stream; nothing is checked.
+def prepared_product(left: Terms, right: Terms, out: torch.Tensor, tiling: Tiling | None = None) -> Run:
+    """left @ right^T into `out`, float32 (m, n) or (count, m, n), rows contiguous: a function of no arguments.
 
-    out: float32 (count, m, n), its rows contiguous, not empty; on a GPU of compute capability 9.0.
+    By the kernel, on torch's current stream, where there is one; nothing is checked.
     """
+    out = out.unsqueeze(0) if out.dim() == 2 else out
+    if not out.numel() or not left.hi.numel():
+        return out.zero_
+    if not has_kernel(out.device):
+        return partial(multiply_in_torch, left, right, out)
     tiling, device = tiling or chosen(*out.shape), out.device.index
     grid = tile_grid(tiling, left, right, out)
     boxes = ((left, ROWS), (right, tiling.columns // tiling.cluster))
@@ -146,6 +159,22 @@ def prepared(left: Terms, right: Terms, out: torch.Tensor, tiling: Tiling | None
     given, shared = [*maps, *pointers, grid], tiling.shared_bytes
     kernel, held = compiled(tiling, device), (left, right, out)
     return launched(kernel, device, blocks, THREADS, given, *held, shared_bytes=shared, cluster=cluster)
+
+
+def has_kernel(device: torch.device) -> bool:
+    """Whether terms are multiplied by CUDA C++ there: compute capability 9.0.
+
+    >>> has_kernel(torch.device("cpu"))
+    False
+    """
+    return is_gpu(device) and torch.cuda.get_device_capability(device) == (9, 0)
+
+
+def multiply_in_torch(left: Terms, right: Terms, out: torch.Tensor) -> None:
+    """Three float32 products of the terms, which are exact in float32."""
+    a_hi, a_lo, b_hi, b_lo = (each.float() for each in (left.hi, left.lo, right.hi, right.lo))
+    total = a_hi @ b_lo.transpose(1, 2) + a_lo @ b_hi.transpose(1, 2) + a_hi @ b_hi.transpose(1, 2)
+    out.copy_(scaled(total, left.exponents.unsqueeze(2) + right.exponents.unsqueeze(1)))
 
 
 @lru_cache(maxsize=64)
@@ -197,3 +226,20 @@ def _library() -> ctypes.CDLL:
         return ctypes.CDLL("libcuda.so.1")
     except OSError as error:
         raise UnavailableError(f"split_product: the NVIDIA driver's library is not here ({error})") from None
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# By itself: `python -m brrr.strassen.split.product_kernel`.
+
+
+def examples(device: str, n: int = 8192) -> Iterator[Example]:
+    """Multiplying the terms of two matrices."""
+    (a, b, out), (left, right) = torch.randn(3, n, n, device=device), (empty_terms(n, n, device) for _ in range(2))
+    prepared_splits(SplitSource(a, left), SplitSource(b, right))()
+    product, exact = giving(out, prepared_product(left, right, out)), a.double() @ b.double().T
+    if has_kernel(out.device):
+        yield Example("product of terms", 3 * 2.0 * n**3, 3.0 * out.nbytes, product, exact, 1e-6, "fp16")
+
+
+if __name__ == "__main__":
+    alone(examples, CudaFile(SOURCE, Tiling().defines(), architectures=("sm_90a",)))

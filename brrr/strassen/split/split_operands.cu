@@ -12,28 +12,18 @@
 // replaces the result: `peaks` are the places along k where a row of the left operand is largest, `inner` the largest
 // numbers of the right operand at each place along k.
 //
-// Read next: operands_kernel.py, which launches it. By itself, checked and timed: python -m brrr.strassen.split.splitting
-#ifndef ON_HOST  // a test emulates on the CPU what is included here
-using u16 = unsigned short;
-__device__ __forceinline__ u16 half_of(float x) {
-    u16 bits;
-    asm("cvt.rn.f16.f32 %0, %1;" : "=h"(bits) : "f"(x));
-    return bits;
-}
-__device__ __forceinline__ float float_of(u16 bits) {
-    float x;
-    asm("cvt.f32.f16 %0, %1;" : "=f"(x) : "h"(bits));
-    return x;
-}
-__device__ __forceinline__ unsigned seen(const unsigned *counter) {  // with all that was written before it was raised
+// Read next: operands_kernel.py, which launches it. By itself, checked and timed: python -m brrr.strassen.split.operands_kernel
+#include "../../gpu/halves.cuh"
+#ifndef ON_HOST  // a test emulates on the CPU what stands here
+INLINE unsigned seen(const unsigned *counter) {  // with all that was written before it was raised
     unsigned count;
     asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(count) : "l"(counter) : "memory");
     return count;
 }
 #define SHARED(Type, name) __shared__ Type name
 #endif
-#define UNROLL _Pragma("unroll")
 
+using u16 = unsigned short;
 constexpr int THREADS = 256, HELD = 8, TILE = 64, PIECES = TILE / 4;  // pieces: four numbers along k or across
 
 struct Operand {
@@ -61,51 +51,42 @@ struct Shared {
 };
 
 // float32's bits of |x|, which are in the order of the numbers; zero for infinity and NaN.
-__device__ __forceinline__ unsigned size_of(float x) {
+INLINE unsigned size_of(float x) {
     const unsigned bits = __float_as_uint(x) & 0x7fffffffu;
     return bits < 0x7f800000u ? bits : 0u;
 }
-__device__ __forceinline__ unsigned size_of(const float4 &x) {
+INLINE unsigned size_of(const float4 &x) {
     return max(max(size_of(x.x), size_of(x.y)), max(size_of(x.z), size_of(x.w)));
 }
 // The largest number is scaled to lie from 2^14 to 2^15, inside float16's range.
-__device__ __forceinline__ int exponent_of(unsigned size) { return static_cast<int>(size >> 23) - 141; }
+INLINE int exponent_of(unsigned size) { return static_cast<int>(size >> 23) - 141; }
 
-// 2^-e in two factors, since by itself it may be out of float32's range.
-struct Scale {
-    float first, second;
-    __device__ __forceinline__ explicit Scale(int e) {
-        e = max(-252, min(-e, 252));
-        const int half = e >> 1;
-        first = __int_as_float((half + 127) << 23), second = __int_as_float((e - half + 127) << 23);
-    }
-};
 struct Pair { u16 hi, lo; };
-__device__ __forceinline__ Pair terms_of(float x, const Scale &scale) {
-    const float scaled = x * scale.first * scale.second;
+INLINE Pair terms_of(float x, const Scale &scale) {
+    const float scaled = scale.of(x);
     const u16 hi = half_of(scaled);
     const float rest = scaled - float_of(hi);
     return {hi, half_of(rest - rest == 0.0f ? rest : 0.0f)};
 }
-__device__ __forceinline__ uint2 packed(u16 a, u16 b, u16 c, u16 d) {
+INLINE uint2 packed(u16 a, u16 b, u16 c, u16 d) {
     return make_uint2(a | static_cast<unsigned>(b) << 16, c | static_cast<unsigned>(d) << 16);
 }
 
 // Numbers at, at + 1, ... of a line that ends before `end`; zeros behind it.
 template <class Matrix>
-__device__ __forceinline__ float4 load_four(const Matrix &o, const float *line, int at, int end) {
+INLINE float4 load_four(const Matrix &o, const float *line, int at, int end) {
     if (o.whole && at + 4 <= end) return *reinterpret_cast<const float4 *>(line + at);
     return make_float4(at < end ? line[at] : 0.0f, at + 1 < end ? line[at + 1] : 0.0f, at + 2 < end ? line[at + 2] : 0.0f,
                        at + 3 < end ? line[at + 3] : 0.0f);
 }
-__device__ __forceinline__ void store_four(const Operand &o, long long to, const float4 &x, const Scale &scale) {
+INLINE void store_four(const Operand &o, long long to, const float4 &x, const Scale &scale) {
     const Pair a = terms_of(x.x, scale), b = terms_of(x.y, scale), c = terms_of(x.z, scale), d = terms_of(x.w, scale);
     *reinterpret_cast<uint2 *>(o.hi + to) = packed(a.hi, b.hi, c.hi, d.hi);
     *reinterpret_cast<uint2 *>(o.lo + to) = packed(a.lo, b.lo, c.lo, d.lo);
 }
 
 // The largest of `threads` threads, whole warps.
-__device__ __forceinline__ unsigned largest_of(unsigned size, Shared &shared, int threads) {
+INLINE unsigned largest_of(unsigned size, Shared &shared, int threads) {
     size = __reduce_max_sync(~0u, size);
     if (threads == 32) return size;
     const int warp = threadIdx.x / 32, count = threads / 32, first = warp / count * count;
@@ -115,21 +96,21 @@ __device__ __forceinline__ unsigned largest_of(unsigned size, Shared &shared, in
     return size;
 }
 
-__device__ __forceinline__ float part_of(const float4 &x, int j) {
+INLINE float part_of(const float4 &x, int j) {
     return j == 0 ? x.x : j == 1 ? x.y : j == 2 ? x.z : x.w;
 }
-__device__ __forceinline__ void grow(unsigned (&size)[4], const float4 &x) {
+INLINE void grow(unsigned (&size)[4], const float4 &x) {
     UNROLL for (int i = 0; i < 4; ++i) size[i] = max(size[i], size_of(part_of(x, i)));
 }
 // Where a row is as large as anywhere.
-__device__ __forceinline__ void mark_peaks(const Operand &o, int k, const float4 &x, unsigned largest) {
+INLINE void mark_peaks(const Operand &o, int k, const float4 &x, unsigned largest) {
     UNROLL for (int i = 0; i < 4; ++i) if (size_of(part_of(x, i)) == largest) o.peaks[k + i] = 1;
 }
 
 constexpr int ROWS_TOGETHER = 32, AHEAD = 8;
 
 // The largest numbers at places along k, of ROWS_TOGETHER rows, which the tasks before have just read.
-__device__ __forceinline__ void look_along(const Operand &o, int first_row, int strip) {
+INLINE void look_along(const Operand &o, int first_row, int strip) {
     const int k = 4 * (strip * THREADS + threadIdx.x), last = min(first_row + ROWS_TOGETHER, o.rows);
     if (k >= o.k) return;
     const float *from = o.x + first_row * o.x_row;
@@ -147,7 +128,7 @@ __device__ __forceinline__ void look_along(const Operand &o, int first_row, int 
 }
 
 // As many rows as have room in a block; of a row longer than a block's threads hold, the rest is read twice.
-__device__ __forceinline__ void split_rows(const Operand &o, int task, Shared &shared) {
+INLINE void split_rows(const Operand &o, int task, Shared &shared) {
     const int high = THREADS / o.threads, blocks = (o.rows + high - 1) / high, step = 4 * o.threads;
     if (o.strips) {
         const int group = task / (o.together + o.strips), place = task % (o.together + o.strips);
@@ -168,7 +149,7 @@ __device__ __forceinline__ void split_rows(const Operand &o, int task, Shared &s
     const unsigned largest = largest_of(size, shared, o.threads);
     const int e = exponent_of(largest);
     if (inside && start == 0) o.exponents[row] = e;
-    const Scale scale(e);
+    const Scale scale(-e);
     UNROLL for (int i = 0; i < HELD; ++i)
         if (start + i * step < width) store_four(o, at * o.width + start + i * step, held[i], scale);
     for (int k = start + HELD * step; k < width; k += step)
@@ -181,17 +162,17 @@ __device__ __forceinline__ void split_rows(const Operand &o, int task, Shared &s
 // A tile of a turned operand; a thread's part of it is 4 x 4, from (k, column) on.
 struct Tile {
     int strip, first_k, first_column, k, column;
-    __device__ __forceinline__ Tile(const Operand &o, int index) {
+    INLINE Tile(const Operand &o, int index) {
         strip = index / o.deep, first_k = index % o.deep * TILE, first_column = strip * TILE;
         k = first_k + threadIdx.x / PIECES * 4, column = first_column + threadIdx.x % PIECES * 4;
     }
 };
-__device__ __forceinline__ void load_part(const Operand &o, const Tile &tile, float4 (&x)[4]) {
+INLINE void load_part(const Operand &o, const Tile &tile, float4 (&x)[4]) {
     UNROLL for (int i = 0; i < 4; ++i)
         x[i] = load_four(o, o.x + (tile.k + i) * o.x_row, tile.column, tile.k + i < o.k ? o.rows : 0);
 }
 
-__device__ __forceinline__ void find_largest(const Operand &o, int index, Shared &shared) {
+INLINE void find_largest(const Operand &o, int index, Shared &shared) {
     const Tile tile(o, index);
     float4 x[4];
     load_part(o, tile, x);
@@ -218,9 +199,8 @@ __device__ __forceinline__ void find_largest(const Operand &o, int index, Shared
     if (threadIdx.x == 0) atomicAdd(o.counters + tile.strip, 1u);
 }
 
-
 // Pieces of a row of shared memory are permuted, so that neither writing nor reading meets a bank twice.
-__device__ __forceinline__ void turn(const Operand &o, int index, Shared &shared) {
+INLINE void turn(const Operand &o, int index, Shared &shared) {
     const Tile tile(o, index);
     const int piece = threadIdx.x / PIECES, group = threadIdx.x % PIECES;
     float4 x[4];
@@ -231,7 +211,7 @@ __device__ __forceinline__ void turn(const Operand &o, int index, Shared &shared
     UNROLL for (int j = 0; j < 4; ++j) {
         const int column = tile.column + j;
         const unsigned largest = column < o.rows ? __ldcg(o.sizes + column) : 0u;  // all of the strip's tiles were seen
-        const Scale scale(exponent_of(largest));
+        const Scale scale(-exponent_of(largest));
         Pair part[4];
         UNROLL for (int i = 0; i < 4; ++i) {
             part[i] = terms_of(part_of(x[i], j), scale);
@@ -259,7 +239,7 @@ __device__ __forceinline__ void turn(const Operand &o, int index, Shared &shared
 }
 
 // Tiles' maxima by themselves, then by turns with the tiles `lag` before them, and then the last tiles.
-__device__ __forceinline__ void split_columns(const Operand &o, int task, Shared &shared) {
+INLINE void split_columns(const Operand &o, int task, Shared &shared) {
     const int both = task - o.lag, twice = 2 * (o.tiles - o.lag);
     if (both < 0) find_largest(o, task, shared);
     else if (both >= twice) turn(o, task - o.tiles, shared);
@@ -322,7 +302,7 @@ struct alignas(16) Tiles {
 };
 
 // The same answer in every block; the last one leaves zeros for the next run.
-__device__ __forceinline__ bool lost_digits(const Guard &g, Tiles &shared) {
+INLINE bool lost_digits(const Guard &g, Tiles &shared) {
     unsigned least = ~0u, most = 0;
 #pragma unroll 4
     for (int k = threadIdx.x; k < g.k; k += THREADS) {
@@ -347,8 +327,8 @@ __device__ __forceinline__ bool lost_digits(const Guard &g, Tiles &shared) {
 }
 
 // A step of one side into shared memory, read as it lies: along k or across.
-__device__ __forceinline__ void load_step(float (&to)[DEEP][SIDE], const float *from, long long side_stride,
-                                          long long k_stride, int side, int sides, int k, int deep) {
+INLINE void load_step(float (&to)[DEEP][SIDE], const float *from, long long side_stride, long long k_stride, int side,
+                      int sides, int k, int deep) {
     UNROLL for (int i = threadIdx.x; i < DEEP * SIDE; i += THREADS) {
         const int s = k_stride == 1 ? i / DEEP : i % SIDE, d = k_stride == 1 ? i % DEEP : i / SIDE;
         to[d][s] = side + s < sides && k + d < deep ? from[(side + s) * side_stride + (k + d) * k_stride] : 0.0f;
@@ -356,8 +336,8 @@ __device__ __forceinline__ void load_step(float (&to)[DEEP][SIDE], const float *
 }
 
 // Each thread makes 8 x 8 numbers, in four squares of 4 x 4 that lie SIDE / 2 apart.
-__device__ __forceinline__ int apart(int i) { return i / 4 * (SIDE / 2) + i % 4; }
-__device__ __forceinline__ void classical_tile(const Guard &g, int row, int column, Tiles &shared) {
+INLINE int apart(int i) { return i / 4 * (SIDE / 2) + i % 4; }
+INLINE void classical_tile(const Guard &g, int row, int column, Tiles &shared) {
     const int down = threadIdx.x / 16 * 4, right = threadIdx.x % 16 * 4;
     float total[EACH][EACH] = {};
     for (int k = 0, half = 0; k < g.k; k += DEEP, half ^= 1) {

@@ -14,11 +14,11 @@
 //
 // COLUMNS of a block's tile (128 or 192), SLOTS and CLUSTER are given by the compiler's -D; see product_kernel.py.
 //
-// Read next: product_kernel.py, which launches it. By itself, checked and timed: python -m brrr.strassen.split.splitting
+// Read next: product_kernel.py, which launches it. By itself, checked and timed: python -m brrr.strassen.split.product_kernel
+#include "../../gpu/halves.cuh"
 #ifndef ON_HOST  // a test emulates on the CPU what is included here
 #include "../../gpu/sm90.cuh"
 #endif
-#define UNROLL _Pragma("unroll")
 
 constexpr int CONSUMERS = 2, DEPTH = 64, ROW_BYTES = 2 * DEPTH, ROWS = 64 * CONSUMERS, THREADS = 128 * (CONSUMERS + 1);
 constexpr int LEFT_BYTES = ROWS * ROW_BYTES, RIGHT_BYTES = COLUMNS * ROW_BYTES, SLOT_BYTES = LEFT_BYTES + RIGHT_BYTES;
@@ -37,7 +37,7 @@ struct Tile {
 };
 
 // Tiles that run at the same time lie near each other, `group` bands of rows high, so that they share what they read.
-__device__ __forceinline__ Tile tile_of(const TileGrid &p, int index, int rank) {
+INLINE Tile tile_of(const TileGrid &p, int index, int rank) {
     const int of_matrix = p.bands * p.column_tiles, of_group = p.group * p.column_tiles;
     const int left = index % of_matrix, first = left / of_group * p.group, inside = left % of_group;
     const int high = min(p.group, p.bands - first);
@@ -49,12 +49,12 @@ struct Ring {
     unsigned memory, full, empty;  // slots, and two barriers for each
     unsigned slot = 0, phase = 0;
 
-    __device__ __forceinline__ unsigned at(unsigned s) const { return memory + s * SLOT_BYTES; }
-    __device__ __forceinline__ void next() {
+    INLINE unsigned at(unsigned s) const { return memory + s * SLOT_BYTES; }
+    INLINE void next() {
         if (++slot == SLOTS) slot = 0, phase ^= 1;
     }
     // For a warp of a consumer: a slot of both blocks' rings is read by all blocks of the cluster, or written for all.
-    __device__ __forceinline__ void release(unsigned s, unsigned lane) const {
+    INLINE void release(unsigned s, unsigned lane) const {
         __syncwarp();
         if constexpr (CLUSTER == 1) {
             if (lane == 0) barrier_arrive(empty + 8 * s);
@@ -62,8 +62,7 @@ struct Ring {
     }
 };
 
-__device__ __forceinline__ void load_slot(Ring &ring, const TensorMap &left, const TensorMap &right, int k, int row,
-                                          int column, int rank) {
+INLINE void load_slot(Ring &ring, const TensorMap &left, const TensorMap &right, int k, int row, int column, int rank) {
     const unsigned full = ring.full + 8 * ring.slot, to = ring.at(ring.slot);
     barrier_wait(ring.empty + 8 * ring.slot, ring.phase ^ 1);  // passes at once in the first round
     barrier_expect(full, SLOT_BYTES);
@@ -75,17 +74,17 @@ __device__ __forceinline__ void load_slot(Ring &ring, const TensorMap &left, con
 
 // What tells the tensor cores where a tile of k-major rows lies: in rows of 128 bytes, eight of them a pattern, and the
 // 16-byte pieces of a row permuted as the copy engine's swizzle of 128 bytes leaves them.
-__device__ __forceinline__ u64 matrix_at(unsigned address) {
+INLINE u64 matrix_at(unsigned address) {
     return u64(1) << 62 | u64(8 * ROW_BYTES / 16) << 32 | u64(1) << 16 | (address & 0x3FFFF) >> 4;
 }
 // d (+)= the product of a warpgroup's rows of one slot and the columns of another, DEPTH deep.
-__device__ __forceinline__ void multiply_slots(float (&d)[HELD], unsigned left, unsigned right, bool fresh) {
+INLINE void multiply_slots(float (&d)[HELD], unsigned left, unsigned right, bool fresh) {
     const u64 a = matrix_at(left), b = matrix_at(right);
     UNROLL for (int k = 0; k < DEPTH / 16; ++k) multiply<COLUMNS>(d, a + 2 * k, b + 2 * k, !(fresh && k == 0));
 }
 
 // d = the sum of a step's three products of terms.
-__device__ __forceinline__ void multiply_step(float (&d)[HELD], Ring &ring, unsigned first_row, unsigned lane) {
+INLINE void multiply_step(float (&d)[HELD], Ring &ring, unsigned first_row, unsigned lane) {
     const unsigned hi = ring.slot;
     barrier_wait(ring.full + 8 * hi, ring.phase);
     ring.next();
@@ -104,18 +103,11 @@ __device__ __forceinline__ void multiply_step(float (&d)[HELD], Ring &ring, unsi
     after_this(d);
 }
 
-// x 2^e, in two steps, since 2^e alone may be out of float32's range.
-__device__ __forceinline__ float scaled(float x, int e) {
-    e = max(-252, min(e, 252));
-    const int half = e >> 1;
-    return x * __int_as_float((half + 127) << 23) * __int_as_float((e - half + 127) << 23);
-}
-
 // Thread t of a warpgroup holds rows t / 4 % 8 and that + 8 of its warp's 16, and of each 8 columns 2 (t % 4) and the next.
 // WHOLE: the tile ends inside the result, and two columns may be stored at once.
 template <bool WHOLE>
-__device__ __forceinline__ void store_tile(const float (&total)[HELD], const TileGrid &p, const Tile &tile, float *out,
-                                           const int *left, const int *right, int thread) {
+INLINE void store_tile(const float (&total)[HELD], const TileGrid &p, const Tile &tile, float *out, const int *left,
+                       const int *right, int thread) {
     const int row = tile.row + thread / 32 * 16 + thread % 32 / 4, column = tile.column + thread % 4 * 2;
     const bool upper = WHOLE || row < p.m, lower = WHOLE || row + 8 < p.m;
     left += tile.batch * p.left_batch + row * p.left_row, right += tile.batch * p.right_batch + column * p.right_row;
@@ -125,14 +117,14 @@ __device__ __forceinline__ void store_tile(const float (&total)[HELD], const Til
         const float *x = total + 4 * j;
         if constexpr (WHOLE) {
             const int f = right[0], g = right[p.right_row];
-            *reinterpret_cast<float2 *>(to + 8 * j) = make_float2(scaled(x[0], e + f), scaled(x[1], e + g));
-            *reinterpret_cast<float2 *>(to8 + 8 * j) = make_float2(scaled(x[2], e8 + f), scaled(x[3], e8 + g));
+            *reinterpret_cast<float2 *>(to + 8 * j) = make_float2(Scale(e + f).of(x[0]), Scale(e + g).of(x[1]));
+            *reinterpret_cast<float2 *>(to8 + 8 * j) = make_float2(Scale(e8 + f).of(x[2]), Scale(e8 + g).of(x[3]));
         } else {
             UNROLL for (int i = 0; i < 2; ++i) {
                 if (column + 8 * j + i >= p.n) continue;
                 const int f = right[i * p.right_row];
-                if (upper) to[8 * j + i] = scaled(x[i], e + f);
-                if (lower) to8[8 * j + i] = scaled(x[2 + i], e8 + f);
+                if (upper) to[8 * j + i] = Scale(e + f).of(x[i]);
+                if (lower) to8[8 * j + i] = Scale(e8 + f).of(x[2 + i]);
             }
         }
     }

@@ -14,16 +14,15 @@ import torch
 
 from brrr.core.errors import UnavailableError
 from brrr.strassen.algebra.blocks import buffer_shape, products_shape
-from brrr.strassen.algebra.forms import BilinearForm
-from brrr.strassen.algebra.reference import signs_of
+from brrr.strassen.algebra.forms import FORMS
 from brrr.strassen.implementations import Implementation
 from brrr.strassen.launcher import Run
 from brrr.strassen.operands import Arena, Right
 from brrr.strassen.passes.launch import post_add_step, prepared
-from brrr.strassen.passes.sums import chosen_form, factors_work
-from brrr.strassen.split import operands_kernel as kernel
+from brrr.strassen.passes.sums import factors_work
 from brrr.strassen.split.guard import guard_step, noted
-from brrr.strassen.split.splitting import SplitSource, Terms, has_kernel, prepared_product, prepared_splits
+from brrr.strassen.split.operands_kernel import SplitSource, Terms, fits, places_of, prepared_exponents, prepared_splits
+from brrr.strassen.split.product_kernel import has_kernel, prepared_product
 
 
 def split_steps(how: Implementation, a: torch.Tensor, right: Right, out: torch.Tensor, arena: Arena) -> list[Run]:
@@ -97,36 +96,33 @@ def split_pre_add(x: torch.Tensor, side: str, how: Implementation, out: Terms) -
 
     Rows of terms lie along k: a right operand is (n, k), as Linear's weights lie, and its side "transposed".
     """
-    exponents, form, level = out.exponents[0], chosen_form(how.form), how.level
+    exponents, form, level = out.exponents[0], str(how.form), how.level
     find: Run = partial(split_exponents, x, side, form, level, exponents)
     along = x.numel() and (x.stride(1) == 1 or x.shape[1] == 1) and exponents.is_contiguous()
-    if along and x.dtype == torch.float32 and kernel.fits(x):  # in one launch
-        find = kernel.prepared_exponents(x, exponents, 1 << level, _gain(form, side, level))
+    if along and x.dtype == torch.float32 and fits(x):  # in one launch
+        find = prepared_exponents(x, exponents, 1 << level, _gain(form, side, level))
     work = factors_work(x, side, how.form, out.hi, level=level, low=out.lo, exponents=exponents)
     return [find, prepared(work)]
 
 
-def split_exponents(x: torch.Tensor, side: str, form: BilinearForm, level: int, out: torch.Tensor) -> torch.Tensor:
+def split_exponents(x: torch.Tensor, side: str, form: str, level: int, out: torch.Tensor) -> torch.Tensor:
     """Into `out`, int32 (rows of a block,): the exponents that bring all sums below 2^15, within float16's range.
 
-    >>> from brrr.strassen.algebra.forms import STRASSEN
-    >>> split_exponents(torch.full((2, 16), 3.0), "left", STRASSEN, 1, torch.empty(1, dtype=torch.int32))
+    >>> split_exponents(torch.full((2, 16), 3.0), "left", "strassen", 1, torch.empty(1, dtype=torch.int32))
     tensor([-12], dtype=torch.int32)
 
     The largest finite number in the rows that are summed is below 2^e; a sum of a level adds at most 2 blocks
     (Strassen) or 4 (Winograd), so it gains 1 or 2 binary places. What is 2^18 times smaller than the largest loses
     digits of its low term: an error of 2^-40 of the largest. side: "left", "right" or "transposed".
     """
-    sizes = torch.where(x.isfinite(), x, 0.0).abs().float()
-    largest = sizes.amax(1) if x.numel() else sizes.new_zeros(x.shape[0])
-    places = (largest.contiguous().view(torch.int32) >> 23) - 126  # zeros and subnormal numbers: -126
+    places = places_of(x)
     whole = torch.full((len(out) << level,), -126, dtype=torch.int32, device=x.device)
     whole[: len(places)] = places
     most = whole.view(1 << level, len(out)).amax(0)
     return out.copy_((most + _gain(form, side, level) - 15).clamp(-110, 126))
 
 
-def _gain(form: BilinearForm, side: str, level: int) -> int:
+def _gain(form: str, side: str, level: int) -> int:
     """Binary places that a sum of blocks may have more than its blocks."""
-    terms = int(abs(signs_of(form, side)).sum(1).max())
+    terms = int(abs(FORMS[form].signs(side)).sum(1).max())
     return (terms - 1).bit_length() * level

@@ -19,7 +19,7 @@ from brrr.core.measurement import Value
 from brrr.drawing import style
 from brrr.drawing.style import Picture
 from brrr.strassen.algebra.forms import FORMS
-from brrr.strassen.algebra.reference import post_add, pre_add
+from brrr.strassen.passes.sums import product
 from brrr_course.lessons.drawings import Dial, LessonDrawing
 
 KINDS = ("normal", "uniform", "integer", "badly scaled rows", "badly scaled inside")
@@ -71,11 +71,14 @@ def scaled_product(a: torch.Tensor, b: torch.Tensor, form: str, level: int, scal
 
 def summed_product(a: torch.Tensor, b: torch.Tensor, form: str, level: int) -> torch.Tensor:
     """a @ b by a form, every product's sums from left to right, as one thread of a GPU makes them."""
-    left, right = pre_add(a, "left", form, level), pre_add(b, "right", form, level)
+    return product(a, b, form, level, _in_order)
+
+
+def _in_order(left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
     total = left.new_zeros(left.shape[0], left.shape[1], right.shape[2])
     for j in range(left.shape[2]):
         total += left[:, :, j, None] * right[:, j, None, :]
-    return post_add(total, form, level, (a.shape[0], b.shape[1]))
+    return total
 
 
 def text(settings: Mapping[str, Value]) -> str:

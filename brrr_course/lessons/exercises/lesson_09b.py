@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from brrr.strassen.algebra.reference import product
+from brrr.strassen.passes.sums import product
 from brrr_course.experiments.strassen_errors import random_inputs, row_error
 from brrr_course.lessons.marks import Wrong, ask, exercise
 

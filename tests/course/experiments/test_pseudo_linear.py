@@ -14,7 +14,7 @@ from brrr.core.measurement import Measurement, Value
 from brrr.counting.cost import Cost
 from brrr.gpu.datasheet import hardware
 from brrr.strassen.algebra.forms import FORMS
-from brrr.strassen.algebra.reference import product
+from brrr.strassen.passes.sums import product
 from brrr_course.experiments import experiment, pseudo_linear_flaws
 from brrr_course.experiments import pseudo_linear as work
 from brrr_course.lessons.claims_table import claims
