@@ -127,7 +127,7 @@ def _fastest(names: list[str], weights: Weights) -> Best:
     with ExitStack() as stack:
         for name in names:
             try:
-                built = stack.enter_context(IMPLEMENTATIONS[name].build(weights.network, weights))
+                built = stack.enter_context(IMPLEMENTATIONS[name].build(weights))
             except (BrrrError, torch.OutOfMemoryError) as refusal:
                 complaints.append(f"{name}: {refusal}.")
                 continue

@@ -10,8 +10,8 @@ import copy
 import math
 from collections.abc import Callable
 from dataclasses import replace
-from functools import cached_property
-from typing import Any, cast
+from functools import cached_property, partial
+from typing import Any
 
 from brrr.core.measurement import Field, Point
 from brrr.counting.cost import Cost, Form, OperatorCost
@@ -22,7 +22,7 @@ from brrr.networks.network import Network, Weights
 from brrr_course.experiments.checked import PointInputs, must_fit, relative
 from brrr_course.experiments.lazily import torch
 from brrr_course.experiments.predicted import How, kernel, pointwise, product
-from brrr_course.nouns.experiment import Axis, Experiment, Guide, Line, PredictedRun, Run, Variant, Workload
+from brrr_course.nouns.experiment import Axis, Experiment, Guide, Line, PredictedRun, Run, Variant, Workload, lies_on
 
 # ---------------------------------------------------------------------------------------------------------------------
 # What is counted of the textbook network: FLOP, bytes, and the floor that the datasheet sets.
@@ -62,9 +62,8 @@ def floor_s(hardware: Hardware | None, point: Point) -> float | None:
 # ---- what is predicted of the experiment `mlp`: the kernels of each way, in a loop ----
 
 FUSED = ("triton", "triton-graph", "epilogue-graph", "max-autotune")
-EAGER = ("module", "functional", "inference", "script")
 HOW: dict[str, How] = {
-    **dict.fromkeys(EAGER, "eager"),
+    **dict.fromkeys(("module", "functional", "inference", "script"), "eager"),
     **dict.fromkeys(("compile", "triton"), "compiled"),
     **dict.fromkeys(("max-autotune", "reduce-overhead", "graph", "pycuda-graph", "epilogue-graph"), "graph"),
     **dict.fromkeys(("triton-graph", "megakernel-graph"), "graph"),
@@ -78,36 +77,26 @@ def predicted(variant: Variant, point: Point) -> PredictedRun | None:
     way, network = variant.implementation, network_of(point, variant.operation)
     if way not in HOW:
         return None
-    return PredictedRun(_cost(way, network), HOW[way], network.dtype)
-
-
-def _cost(way: str, network: Network) -> Cost:
-    """The network's cost with the kernels that a way has."""
-    if way in FUSED:  # bias and ReLU are in the product's kernel
-        return network.fused_cost
     first, each = PYTHON.get(way, (0, 0))
-    whole = replace(network.cost, lines=first + each * network.layers)
-    if way == "pycuda-graph":
-        return _with(whole, _product_and_bias(network) * network.layers)
-    return _with(whole, (_one_kernel(network),)) if way == "megakernel-graph" else whole
+    kernels, whole = _kernels(way, network), replace(network.cost, lines=first + each * network.layers)
+    if kernels:
+        whole = replace(whole, eager_bytes=sum(each.bytes for each in kernels), operators=kernels)
+    return PredictedRun(whole, HOW[way], network.dtype)
 
 
-def _with(whole: Cost, kernels: tuple[OperatorCost, ...]) -> Cost:
-    return replace(whole, eager_bytes=sum(each.bytes for each in kernels), operators=kernels)
-
-
-def _product_and_bias(network: Network) -> tuple[OperatorCost, OperatorCost]:
-    """A layer as two kernels: the bare product, then bias and ReLU in place."""
-    m, n, size = network.batch, network.hidden, network.itemsize
-    bare = product("mm", m, n, n, size, network.dtype, transposed=(False, True))
-    form = Form("broadcast", m, n)
-    return bare, pointwise("add", m * n, size, network.dtype, reads=m * n + n, form=form, flop=2.0)
-
-
-def _one_kernel(network: Network) -> OperatorCost:
-    """All layers in one kernel, which moves what it must."""
-    work, rows = network.cost, float(network.itemsize * network.batch * network.hidden)
-    return kernel(["addmm", "relu"], work.flop, work.bytes - rows, rows, network.dtype, fma=True)
+def _kernels(way: str, network: Network) -> tuple[OperatorCost, ...]:
+    """The kernels of a way that are not torch's operators one by one."""
+    whole, m, n, size = network.cost, network.batch, network.hidden, network.itemsize
+    if way in FUSED:  # bias and ReLU are in the product's kernel
+        return tuple(each for each in whole.operators if each.matmuls)
+    if way == "pycuda-graph":  # the bare product, then bias and ReLU in place
+        bare, form = product("mm", m, n, n, size, network.dtype, transposed=(False, True)), Form("broadcast", m, n)
+        both = pointwise("add", m * n, size, network.dtype, reads=m * n + n, form=form, flop=2.0)
+        return (bare, both) * network.layers
+    if way == "megakernel-graph":  # all layers in one, which moves what it must
+        rows = float(size * m * n)
+        return (kernel(["addmm", "relu"], whole.flop, whole.bytes - rows, rows, network.dtype, fma=True),)
+    return ()
 
 
 LAYERS = (1, 2, 4, 8)
@@ -116,16 +105,20 @@ HIDDEN = (128, 256, 512, 1024, 2048, 4096)
 LARGE = ((2048, 2048), (2048, 4096), (4096, 2048), (4096, 4096))
 """Batch and hidden of the points beyond the source's grid, of 8 layers."""
 
-WHOLE = ("module", "pycuda", "pycuda-fused", "graph", "pycuda-graph", "megakernel", "megakernel-graph", "best")
-"""Ways on the whole grid: the source's own three first."""
+BETWEEN = {"layers": (1, 8), "batch": (2, 16, 128)}
+GRID: dict[str, dict[str, tuple[int, ...]]] = {
+    **dict.fromkeys(("functional", "inference", "script", "epilogue", "epilogue-graph"), BETWEEN),
+    **dict.fromkeys(("triton", "triton-graph"), BETWEEN), "compile": BETWEEN | {"layers": (8,)},
+    "max-autotune": {"layers": (8,)}, "strassen-one": {"layers": (8,)},
+    "training": {"layers": ()}, "strassen-training": {"layers": ()},
+}  # fmt: skip
+"""The points of the source's grid where a way is measured; all others everywhere."""
 
-BETWEEN = ("functional", "inference", "script", "epilogue", "epilogue-graph", "triton", "triton-graph")
-BETWEEN_LAYERS, BETWEEN_BATCHES = (1, 8), (2, 16, 128)
+COMPILED, TUNED = ("compile", "max-autotune"), ((1, 2, 128), (1, 128, 4096))
+"""Layers, batch and hidden where torch.compile is measured beside points of 8 layers."""
 
-TUNED = ((1, 2, 128), (1, 128, 4096))
-"""Layers, batch and hidden where torch.compile tries out kernels (max-autotune), beside all points of 8 layers."""
-
-COMPILE_S, TUNE_S, CHOOSE_S = 6.0, 30.0, 1.0
+COMPILE_S = 6.0
+SECONDS = {"compile": COMPILE_S, "reduce-overhead": COMPILE_S, "max-autotune": 30.0, "best": 1.0}
 """About what torch.compile takes at a point, in seconds, without and with trying out; and best() to choose."""
 
 KINDS: dict[str, dict[str, Any]] = {"tf32": {"tf32": True}, "bf16": {"dtype": "bfloat16"}}
@@ -139,9 +132,6 @@ OF_KINDS = ("module", "graph", "compile", "reduce-overhead", "max-autotune", "be
 STRASSEN = ("strassen", "strassen-accurate", "strassen-one")
 """`StrassenMLP`: chosen among float32 products, among all as accurate, and one level in every layer, as the source."""
 
-CHOSEN = STRASSEN[:2]
-"""On the whole grid, as `best` is."""
-
 TRAINING = "training", "strassen-training"
 """Forward and all gradients, by `nn.Sequential` and by `StrassenMLP` with the source's one level: large sizes alone."""
 
@@ -150,7 +140,9 @@ LARGE_WAYS = (*TRAINING, "module", "graph", "max-autotune", "best", *STRASSEN)
 
 SETTLE_S = 0.1
 
-CPU_WAYS = ("module", "functional", "inference", "script", "numpy", "best")
+ON_CPU = {"module": True, "functional": True, "inference": False, "script": True, "numpy": True, "best": False,
+          "compile": False}  # fmt: skip
+"""The CPU's ways, and which are shown."""
 CPU_WEIGHTS, CPU_FLOP = 2**23, 3e8
 """The CPU stops at so many weights, or FLOP a call; it has the points between."""
 CPU_COMPILED = ((8, 16, 128), (8, 16, 512))
@@ -158,14 +150,14 @@ CPU_COMPILED = ((8, 16, 128), (8, 16, 512))
 LABELS = {
     "module": "nn.Sequential", "functional": "functions, no modules", "inference": "inference_mode",
     "script": "TorchScript", "compile": "torch.compile", "max-autotune": "torch.compile, max-autotune",
-    "reduce-overhead": "torch.compile, reduce-overhead",
-    "graph": "CUDA Graph of nn.Sequential", "pycuda": "PyCUDA, three kernels a layer",
-    "pycuda-fused": "PyCUDA, two kernels a layer", "pycuda-graph": "PyCUDA, two kernels a layer, CUDA Graph",
+    "pycuda": "PyCUDA, three kernels a layer", "pycuda-fused": "PyCUDA, two kernels a layer",
+    "graph": "CUDA Graph of nn.Sequential", "pycuda-graph": "PyCUDA, two kernels a layer, CUDA Graph",
     "epilogue": "bias and ReLU in cuBLASLt's product",
     "epilogue-graph": "bias and ReLU in cuBLASLt's product, CUDA Graph", "triton": "bias and ReLU in Triton's product",
     "triton-graph": "bias and ReLU in Triton's product, CUDA Graph", "megakernel": "one kernel for all layers",
     "megakernel-graph": "one kernel for all layers, CUDA Graph", "best": "best(), the fastest here",
-    "numpy": "NumPy, three calls a layer", "strassen": "StrassenMLP without tensor cores, CUDA Graph",
+    "numpy": "NumPy, three calls a layer", "reduce-overhead": "torch.compile, reduce-overhead",
+    "strassen": "StrassenMLP without tensor cores, CUDA Graph",
     "strassen-accurate": "StrassenMLP as accurate as float32, CUDA Graph",
     "strassen-one": "fused Strassen, one level in every layer", "training": "nn.Sequential, with its gradients",
     "strassen-training": "fused Strassen, one level, with its gradients",
@@ -178,28 +170,18 @@ QUEUE_LABELS = {
 
 def supports(variant: Variant, point: Point) -> bool:
     """Which way is measured where; see the tables above."""
-    layers, batch, hidden = sizes(point)
-    way, here = variant.implementation, (layers, batch, hidden)
+    here = layers, batch, hidden = sizes(point)
+    way, large = variant.implementation, (batch, hidden) in LARGE
     if not variant.on_gpu:
-        return here in CPU_COMPILED if way == "compile" else _on_cpu(layers, batch, hidden)
+        weights = layers * hidden * hidden
+        small = weights <= CPU_WEIGHTS and 2 * batch * weights <= CPU_FLOP
+        return here in CPU_COMPILED if way == "compile" else small and lies_on(point, BETWEEN)
     if variant.operation or way == "reduce-overhead":
-        wide = (
-            layers == max(LAYERS)
-            and (batch in WIDE or (batch, hidden) in LARGE)
-            and way in OF_WIDE.get(variant.operation, ())
-        )
+        wide = layers == max(LAYERS) and (batch in WIDE or large) and way in OF_WIDE.get(variant.operation, ())
         return wide or (here in OTHERWISE and (way != "max-autotune" or here == OTHERWISE[0]))
-    if (batch, hidden) in LARGE:
+    if large:
         return way in LARGE_WAYS and layers == max(LAYERS)
-    if way in TRAINING:
-        return False
-    if way == "strassen-one":
-        return layers == max(LAYERS)
-    if way == "max-autotune":
-        return layers == max(LAYERS) or here in TUNED
-    if way == "compile":
-        return here in TUNED or (layers == max(LAYERS) and batch in BETWEEN_BATCHES)
-    return way in (*WHOLE, *CHOSEN) or (layers in BETWEEN_LAYERS and batch in BETWEEN_BATCHES) or here in TUNED
+    return (way in COMPILED and here in TUNED) or lies_on(point, GRID.get(way, {}))
 
 
 def settle_s(point: Point) -> float:
@@ -211,16 +193,6 @@ def settle_s(point: Point) -> float:
     return SETTLE_S if sizes(point)[1:] in LARGE else 0.0
 
 
-def _on_cpu(layers: int, batch: int, hidden: int) -> bool:
-    weights = layers * hidden * hidden
-    if layers not in BETWEEN_LAYERS or batch not in BETWEEN_BATCHES:
-        return False
-    return weights <= CPU_WEIGHTS and 2 * batch * weights <= CPU_FLOP
-
-
-SECONDS = {"compile": COMPILE_S, "reduce-overhead": COMPILE_S, "max-autotune": TUNE_S, "best": CHOOSE_S}
-
-
 def _variant(way: str, kind: str = "") -> Variant:
     name, label = (f"{way}-{kind}", f"{LABELS[way]}, {kind}") if kind else (way, LABELS[way])
     return Variant(
@@ -229,19 +201,13 @@ def _variant(way: str, kind: str = "") -> Variant:
     )  # fmt: skip
 
 
-ORDER = (
-    "module", "functional", "inference", "script", "compile", "max-autotune", "pycuda", "pycuda-fused", "graph",
-    "pycuda-graph", "epilogue", "epilogue-graph", "triton", "triton-graph", "megakernel", "megakernel-graph", "best",
-)  # fmt: skip
 SHOWN = ("module", "graph", "pycuda", "pycuda-fused", "megakernel", "best")
 
 VARIANTS = (
-    *(_variant(way) for way in (*ORDER, "reduce-overhead", *STRASSEN, *TRAINING)),
+    *(_variant(way) for way in LABELS if way != "numpy"),
     *(_variant(way, kind) for kind in KINDS for way in OF_KINDS),
-    *(Variant(f"cpu-{way}", f"CPU, {LABELS[way]}", "cpu", implementation=way, shown=way not in ("inference", "best"))
-      for way in CPU_WAYS),
-    Variant("cpu-compile", f"CPU, {LABELS['compile']}", "cpu", prepare_s=COMPILE_S, implementation="compile",
-            shown=False),
+    *(Variant(f"cpu-{way}", f"CPU, {LABELS[way]}", "cpu", implementation=way, shown=shown,
+              prepare_s=COMPILE_S if way == "compile" else 0.0) for way, shown in ON_CPU.items()),
     *(Variant.twin(way, "cpu-queue", label) for way, label in QUEUE_LABELS.items()),
 )  # fmt: skip
 
@@ -341,13 +307,14 @@ def _made(way: str, network: Network, given: NetworkInputs) -> tuple[Run, Callab
         sizes = (network.layers, network.batch, network.hidden)
         chosen = best(*sizes, dtype=network.dtype, tf32=network.tf32, weights=weights)
         return chosen.run, chosen.close
-    prepared = IMPLEMENTATIONS[way].build(network, weights)
+    prepared = IMPLEMENTATIONS[way].build(weights)
     return prepared.run, prepared.close
 
 
 def needed_bytes(network: Network) -> int:
-    """What a way takes, and one layer's weights in float64 for the reference."""
-    return network.memory_bytes + 8 * network.hidden * (network.hidden + 2 * network.batch)
+    """What a way takes (weights, a packed copy, a few activations), and one layer's in float64 for the reference."""
+    rows = network.batch * network.hidden
+    return 2 * network.weight_bytes + 6 * network.itemsize * rows + 8 * (network.hidden**2 + 2 * rows)
 
 
 # ---- Strassen's algorithm ----
@@ -373,13 +340,8 @@ def _by_strassen(way: str, weights: Weights) -> tuple[Run, Callable[[], None]]:
     from brrr.strassen.network import StrassenMLP
 
     model = StrassenMLP.of(weights.weights, weights.biases, **STRASSEN_OPTIONS[way])
-    x = weights.x
-
-    def run() -> torch.Tensor:
-        with torch.no_grad():
-            return cast("torch.Tensor", model(x))
-
-    if way == "strassen-one" or not x.is_cuda:
+    run: Run = torch.no_grad()(partial(model, weights.x))
+    if way == "strassen-one" or not weights.x.is_cuda:
         return run, lambda: None
     prepared = captured(lambda _: run, weights)
     return prepared.run, prepared.close
