@@ -135,14 +135,12 @@ class Weights:
     x: torch.Tensor
 
     def __post_init__(self) -> None:
-        network = self.network
-        for name, tensors in (("weights", self.weights), ("biases", self.biases)):
-            if len(tensors) != network.layers:
-                raise ArgumentError("Weights", name, f"{len(tensors)} tensors", f"{network.layers}, one for each layer")
-        n = network.hidden
+        network, n = self.network, self.network.hidden
         for name, tensors, shape in (
             ("x", [self.x], (network.batch, n)), ("weights", self.weights, (n, n)), ("biases", self.biases, (n,)),
         ):  # fmt: skip
+            if name != "x" and len(tensors) != network.layers:
+                raise ArgumentError("Weights", name, f"{len(tensors)} tensors", f"{network.layers}, one for each layer")
             for each in tensors:
                 check_tensors("Weights", {"x": self.x, name: each}, (network.dtype,))
                 check_shape("Weights", name, each, shape)

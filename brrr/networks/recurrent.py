@@ -256,7 +256,7 @@ def pointwise(
 
 def compiled(network: RecurrentNetwork, x: torch.Tensor) -> Run:
     """One step of all layers by torch.compile, in a loop."""
-    from brrr.networks.torch_implementations import refused, with_own_code
+    from brrr.networks.torch_implementations import refusing, with_own_code
 
     def step(of: torch.Tensor, hs: list[torch.Tensor], cs: list[torch.Tensor]) -> Any:
         for index, (w_ih, w_hh, b_ih, b_hh) in enumerate(network.layers):
@@ -278,10 +278,8 @@ def compiled(network: RecurrentNetwork, x: torch.Tensor) -> Run:
             results.append(hs[-1])
         return torch.stack(results)
 
-    try:
+    with refusing("torch.compile"):
         precise(run)()
-    except Exception as error:
-        raise refused("torch.compile", error) from error
     return run
 
 

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import asdict, replace
 from functools import cached_property, partial
 from typing import Any
 
@@ -19,6 +18,7 @@ from brrr.gpu import is_queue
 from brrr.gpu.datasheet import Hardware
 from brrr.networks.implementations import IMPLEMENTATIONS
 from brrr.networks.network import Network, Weights
+from brrr.networks.prepared import Prepared, captured
 from brrr_course.experiments.checked import PointInputs, must_fit, relative
 from brrr_course.experiments.lazily import torch
 from brrr_course.experiments.predicted import How, kernel, pointwise, product
@@ -138,8 +138,6 @@ TRAINING = "training", "strassen-training"
 LARGE_WAYS = (*TRAINING, "module", "graph", "max-autotune", "best", *STRASSEN)
 """Ways measured beyond the source's grid, where batch and hidden size are large."""
 
-SETTLE_S = 0.1
-
 ON_CPU = {"module": True, "functional": True, "inference": False, "script": True, "numpy": True, "best": False,
           "compile": False}  # fmt: skip
 """The CPU's ways, and which are shown."""
@@ -190,7 +188,7 @@ def settle_s(point: Point) -> float:
     >>> settle_s({"layers": 8, "batch": 128, "hidden": 4096}), settle_s({"layers": 8, "batch": 4096, "hidden": 4096})
     (0.0, 0.1)
     """
-    return SETTLE_S if sizes(point)[1:] in LARGE else 0.0
+    return 0.1 if sizes(point)[1:] in LARGE else 0.0
 
 
 def _variant(way: str, kind: str = "") -> Variant:
@@ -202,15 +200,6 @@ def _variant(way: str, kind: str = "") -> Variant:
 
 
 SHOWN = ("module", "graph", "pycuda", "pycuda-fused", "megakernel", "best")
-
-VARIANTS = (
-    *(_variant(way) for way in LABELS if way != "numpy"),
-    *(_variant(way, kind) for kind in KINDS for way in OF_KINDS),
-    *(Variant(f"cpu-{way}", f"CPU, {LABELS[way]}", "cpu", implementation=way, shown=shown,
-              prepare_s=COMPILE_S if way == "compile" else 0.0) for way, shown in ON_CPU.items()),
-    *(Variant.twin(way, "cpu-queue", label) for way, label in QUEUE_LABELS.items()),
-)  # fmt: skip
-
 OTHER_TIMES: tuple[tuple[Field, str, str, tuple[str, ...]], ...] = (
     ("host_s", "host", "the host's time", ("module", "functional", "pycuda", "pycuda-fused")),
     ("span_s", "span", "the GPU's own time", (
@@ -236,7 +225,13 @@ EXPERIMENT = Experiment(
         Axis("batch", BATCHES, label="batch (rows)", quick=(2, 16)),
         Axis("hidden", HIDDEN, label="hidden size", quick=(128, 512), noun="hidden size"),
     ),
-    variants=VARIANTS,
+    variants=(
+        *(_variant(way) for way in LABELS if way != "numpy"),
+        *(_variant(way, kind) for kind in KINDS for way in OF_KINDS),
+        *(Variant(f"cpu-{way}", f"CPU, {LABELS[way]}", "cpu", implementation=way, shown=shown,
+                  prepare_s=COMPILE_S if way == "compile" else 0.0) for way, shown in ON_CPU.items()),
+        *(Variant.twin(way, "cpu-queue", label) for way, label in QUEUE_LABELS.items()),
+    ),
     field="period_s",
     lines=tuple(
         Line(f"{way.replace('-', ' ')} {suffix}", way, field, f"{LABELS[way]}, {note}", shown=False)
@@ -290,25 +285,21 @@ def workload(variant: Variant, point: Point) -> Workload:
         return Workload.in_orders(at_once if way == "graph" else orders, result, given.error, tolerance)
     if way.endswith("training"):
         return _training(way, given.weights)
-    run, close = _made(way, network, given)
-    return Workload(run, given.error, tolerance, close=close, warm=True)
+    made = _made(way, given.weights)
+    return Workload(made.run, given.error, tolerance, close=made.close, warm=True)
 
 
-def _made(way: str, network: Network, given: NetworkInputs) -> tuple[Run, Callable[[], None]]:
-    """A way on these weights, and what frees what it holds; `best` is the one that its own choice names."""
-    weights = given.weights
+def _made(way: str, weights: Weights) -> Prepared:
+    """A way on these weights; `best` is the one that its own choice names."""
     if way == "numpy":
-        return _numpy(given)
+        return Prepared(_numpy(weights))
     if way in STRASSEN_OPTIONS:
         return _by_strassen(way, weights)
     if way == "best":
         from brrr.networks.autotuning import best
 
-        sizes = (network.layers, network.batch, network.hidden)
-        chosen = best(*sizes, dtype=network.dtype, tf32=network.tf32, weights=weights)
-        return chosen.run, chosen.close
-    prepared = IMPLEMENTATIONS[way].build(weights)
-    return prepared.run, prepared.close
+        return best(**asdict(weights.network), weights=weights)
+    return IMPLEMENTATIONS[way].build(weights)
 
 
 def needed_bytes(network: Network) -> int:
@@ -334,17 +325,15 @@ STRASSEN_ROOM = 5.0
 """Three levels make an error about three times as large; one TF32 product would still be found out."""
 
 
-def _by_strassen(way: str, weights: Weights) -> tuple[Run, Callable[[], None]]:
+def _by_strassen(way: str, weights: Weights) -> Prepared:
     """`StrassenMLP` on these weights; what it chooses as a CUDA Graph, the source's form launched one by one."""
-    from brrr.networks.prepared import captured
     from brrr.strassen.network import StrassenMLP
 
     model = StrassenMLP.of(weights.weights, weights.biases, **STRASSEN_OPTIONS[way])
     run: Run = torch.no_grad()(partial(model, weights.x))
     if way == "strassen-one" or not weights.x.is_cuda:
-        return run, lambda: None
-    prepared = captured(lambda _: run, weights)
-    return prepared.run, prepared.close
+        return Prepared(run)
+    return captured(lambda _: run, weights)
 
 
 def _training(way: str, weights: Weights) -> Workload:
@@ -372,15 +361,12 @@ def _training(way: str, weights: Weights) -> Workload:
 # ---- the CPU's own: NumPy, and the CPU queue ----
 
 
-def _numpy(given: NetworkInputs) -> tuple[Run, Callable[[], None]]:
+def _numpy(weights: Weights) -> Run:
     """Three calls a layer into memory that is there already, as PyCUDA has it on a GPU: product, bias, ReLU."""
     import numpy as np
 
-    x = given.weights.x.numpy()
-    transposed = [w.numpy().T for w in given.weights.weights]
-    biases = [b.numpy() for b in given.weights.biases]
-    buffers = [np.full_like(x, np.nan) for _ in transposed]
-    layers = list(zip(transposed, biases, buffers, strict=True))
+    x, pairs = weights.x.numpy(), zip(weights.weights, weights.biases, strict=True)
+    layers = [(w.numpy().T, b.numpy(), np.full_like(x, np.nan)) for w, b in pairs]
 
     def run() -> Any:
         y = x
@@ -390,7 +376,7 @@ def _numpy(given: NetworkInputs) -> tuple[Run, Callable[[], None]]:
             y = np.maximum(out, 0, out=out)
         return y
 
-    return run, lambda: None
+    return run
 
 
 def _orders(way: str, given: NetworkInputs) -> tuple[list[Run], torch.Tensor]:

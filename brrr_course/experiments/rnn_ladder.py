@@ -178,11 +178,7 @@ def workload(variant: Variant, point: Point) -> Workload:
     must_fit(KEPT * 4 * gates + 4 * int(cost(variant, point).bytes), device, what)
     given = RecurrentInputs.of(str(point["cell"]), hidden, batch, steps, str(point["dtype"]), device, layers)
     run, error = product(name, given) if name in PRODUCTS else (way(name, given), given.error)
-
-    def checked(found: Any, kept: RecurrentInputs = given) -> float:
-        return error(found)
-
-    return Workload(run, checked, TOLERANCES[str(point["dtype"])], warm=True)
+    return Workload(run, error, TOLERANCES[str(point["dtype"])], warm=True)
 
 
 def way(name: str, given: RecurrentInputs) -> Run:
@@ -215,7 +211,10 @@ def product(name: str, given: RecurrentInputs) -> tuple[Run, Any]:
         with torch.no_grad():
             return torch.addmm(bias, x, w.t(), out=out)
 
-    return run, lambda found: relative(found, torch.addmm(bias.double(), x.double(), w.double().t()), x.dtype)
+    def error(found: Any, kept: RecurrentInputs = given) -> float:
+        return relative(found, torch.addmm(bias.double(), x.double(), w.double().t()), x.dtype)
+
+    return run, error
 
 
 # ---------------------------------------------------------------------------------------------------------------------

@@ -38,7 +38,9 @@ def test_a_plan_covers_the_network_and_fits(layers: int, batch: int, hidden: int
         assert made.shared_bytes <= gpu.shared_bytes and made.slot_bytes % 16 == 0
         assert 4 * made.tile_rows * made.width <= LARGEST_INPUT and made.chunks % made.k_warps == 0
         assert made.needed_registers <= made.registers and (
-            made.grid(batch) <= gpu.active_clusters[1] if made.wide else made.cluster in gpu.active_clusters
+            made.clusters(batch) * made.cluster <= gpu.active_clusters[1]
+            if made.wide
+            else made.cluster in gpu.active_clusters
         )
 
 

@@ -86,13 +86,13 @@ class Megakernel:
             return PreparedLaunch(function, grid, block, values, cooperative=True)
         function = here.cluster_function(made, index)
         values = typed("PPPPiiPP", (0, 0, 0, 0, network.batch, network.layers, *kept))
-        grid, block = (made.grid(network.batch), 1, 1), (made.threads, 1, 1)
-        if grid[0] > MOST_BLOCKS:
+        blocks, cluster = made.clusters(network.batch) * made.cluster, 0 if made.wide else made.cluster
+        if blocks > MOST_BLOCKS:
             raise ArgumentError("Megakernel", "batch", network.batch, f"at most {MOST_BLOCKS // made.cluster} clusters")
-        cluster = 0 if made.wide else made.cluster
         return PreparedLaunch(
-            function, grid, block, values, made.shared_bytes, cluster, cooperative=made.wide, overlap=made.overlap
-        )
+            function, (blocks, 1, 1), (made.threads, 1, 1), values, made.shared_bytes, cluster, cooperative=made.wide,
+            overlap=made.overlap,
+        )  # fmt: skip
 
 
 def between_blocks(

@@ -87,13 +87,8 @@ class MegakernelPlan:
         return self.width // self.cluster
 
     @property
-    def row_groups(self) -> int:
-        """Groups of rows that do not wait for each other."""
-        return self.rows // self.tile_rows
-
-    @property
     def tiles(self) -> int:
-        return self.row_groups * (self.columns // (4 * self.tile_quads))
+        return self.rows // self.tile_rows * (self.columns // (4 * self.tile_quads))
 
     @property
     def warps(self) -> int:
@@ -116,11 +111,6 @@ class MegakernelPlan:
         return self.depth // 8 * self.tile_quads + 4 * self.tile_rows + max(sums, 4) + OTHER_REGISTERS
 
     @property
-    def straight(self) -> int:
-        """Multiply-adds of a lane that the compiler writes one after the other: those of up to four chunks."""
-        return min(self.chunks // self.k_warps, 4) * self.depth // 8 * self.tile_rows * self.tile_quads
-
-    @property
     def chunks(self) -> int:
         """Chunks of weights for each layer and block."""
         return self.width // self.depth
@@ -138,17 +128,13 @@ class MegakernelPlan:
     @property
     def shared_bytes(self) -> int:
         """Shared memory of a block: 8 bytes a barrier, the ring, two inputs, two tiles a warp."""
-        barriers = 8 * (2 * self.slots + 2 * self.row_groups)
+        barriers = 8 * (2 * self.slots + 2 * self.rows // self.tile_rows)
         tiles = 2 * self.warps * 16 * self.tile_rows * self.tile_quads
         return rounded_up(barriers) + rounded_up(self.slots * self.slot_bytes) + 8 * self.width * self.rows + tiles
 
     def clusters(self, batch: int) -> int:
         """Clusters for so many rows."""
         return -(-batch // self.rows)
-
-    def grid(self, batch: int) -> int:
-        """Blocks for so many rows."""
-        return self.clusters(batch) * self.cluster
 
     def defines(self) -> tuple[str, ...]:
         """The kernel's constants as options of the compiler.
@@ -203,11 +189,10 @@ def make_plan(
         bare = MegakernelPlan(hidden, width, cluster, rows, tile_rows, tile_quads, k_warps, depth, 0, wide=wide)
         if not 1 <= bare.warps <= MOST_WARPS or (k_warps > 1 and bare.tiles > MOST_TILES):
             return None
-        if width % depth or bare.chunks % k_warps or bare.slot_bytes > MOST_CHUNK_BYTES + 4 * bare.columns:
-            continue
-        if bare.straight > MOST_STRAIGHT:
-            continue
-        if bare.needed_registers <= bare.registers and 4 * tile_rows * width <= LARGEST_INPUT:
+        divides = width % depth == 0 and bare.chunks % k_warps == 0
+        small = bare.slot_bytes <= MOST_CHUNK_BYTES + 4 * bare.columns and 4 * tile_rows * width <= LARGEST_INPUT
+        straight = min(bare.chunks // k_warps, 4) * depth // 8 * tile_rows * tile_quads  # of up to four chunks
+        if divides and small and straight <= MOST_STRAIGHT and bare.needed_registers <= bare.registers:
             return with_ring(bare, gpu)
     return None
 

@@ -13,7 +13,7 @@ import torch
 
 from brrr.core.errors import ArgumentError, UnavailableError
 from brrr.gpu.precision import float32_recurrence
-from brrr.kernels.recurrent.plan import BYTES, TYPES, RecurrentPlan
+from brrr.kernels.recurrent.plan import BYTES, TYPES
 from brrr.kernels.recurrent.running import chosen, event_ms, run_backward, run_forward
 
 Tensor = torch.Tensor
@@ -161,7 +161,8 @@ class Recurrence(torch.autograd.Function):
         cell: str, debug: bool,
     ) -> tuple[Tensor, Tensor | None]:  # fmt: skip
         train = any(ctx.needs_input_grad)
-        made, back = plans_for(cell, w_hh, x.shape[1], train)
+        of_layer = cell, w_hh.shape[1], x.shape[1], str(w_hh.dtype)[6:], w_hh.device.index
+        made, back = chosen(*of_layer), chosen(*of_layer, backward=True) if train else None
         gates = torch.nn.functional.linear(x, w_ih, bias)
         h = aligned(h) if h is not None else None
         wide = c.float().contiguous() if c is not None else None
@@ -192,12 +193,6 @@ class Recurrence(torch.autograd.Function):
             None,
             None,
         )
-
-
-def plans_for(cell: str, w_hh: Tensor, batch: int, train: bool) -> tuple[RecurrentPlan, RecurrentPlan | None]:
-    """The plans of a layer forward and, where gradients are asked for, backward."""
-    of_layer = cell, w_hh.shape[1], batch, str(w_hh.dtype)[6:], w_hh.device.index
-    return chosen(*of_layer), chosen(*of_layer, backward=True) if train else None
 
 
 def checked_module(module: object) -> str:
