@@ -12,7 +12,7 @@ from dataclasses import asdict, replace
 from functools import cached_property, partial
 from typing import Any
 
-from brrr.core.measurement import Field, Point
+from brrr.core.measurement import Point
 from brrr.counting.cost import Cost, Form, OperatorCost
 from brrr.gpu import is_queue
 from brrr.gpu.datasheet import Hardware
@@ -22,7 +22,7 @@ from brrr.networks.prepared import Prepared, captured
 from brrr_course.experiments.checked import PointInputs, must_fit, relative
 from brrr_course.experiments.lazily import torch
 from brrr_course.experiments.predicted import How, kernel, pointwise, product
-from brrr_course.nouns.experiment import Axis, Experiment, Guide, Line, PredictedRun, Run, Variant, Workload, lies_on
+from brrr_course.nouns.experiment import Axis, Experiment, Guide, PredictedRun, Run, Variant, Workload, lies_on
 
 # ---------------------------------------------------------------------------------------------------------------------
 # What is counted of the textbook network: FLOP, bytes, and the floor that the datasheet sets.
@@ -200,17 +200,6 @@ def _variant(way: str, kind: str = "") -> Variant:
 
 
 SHOWN = ("module", "graph", "pycuda", "pycuda-fused", "megakernel", "best")
-OTHER_TIMES: tuple[tuple[Field, str, str, tuple[str, ...]], ...] = (
-    ("host_s", "host", "the host's time", ("module", "functional", "pycuda", "pycuda-fused")),
-    ("span_s", "span", "the GPU's own time", (
-        "module", "graph", "pycuda-graph", "triton-graph", "megakernel", "megakernel-graph", "max-autotune",
-        "pycuda-fused", *STRASSEN)),
-    ("latency_s", "latency", "one call and its wait", (
-        "module", "graph", "max-autotune", "megakernel", "megakernel-graph", "best")),
-)  # fmt: skip
-"""For claims and ladders: another time of some ways, the name and label of its line."""
-
-
 FLOORED = ("megakernel", "megakernel graph", "best")
 """Lines near enough to the floor for it to be drawn; a figure without any of them keeps its linear scale."""
 
@@ -233,10 +222,6 @@ EXPERIMENT = Experiment(
         *(Variant.twin(way, "cpu-queue", label) for way, label in QUEUE_LABELS.items()),
     ),
     field="period_s",
-    lines=tuple(
-        Line(f"{way.replace('-', ' ')} {suffix}", way, field, f"{LABELS[way]}, {note}", shown=False)
-        for field, suffix, note, ways in OTHER_TIMES for way in ways
-    ),
     package=__name__,
     anchors=({"layers": 8, "batch": 16, "hidden": 256}, {"layers": 8, "batch": 128, "hidden": 2048}),
     guides=(
@@ -276,7 +261,10 @@ def workload(variant: Variant, point: Point) -> Workload:
     """The variant's way of running the point's network; UnavailableError, with the reason, where it has none here."""
     way, network = variant.implementation, network_of(point, variant.operation)
     device = variant.processor
-    must_fit(needed_bytes(network), device, f"{variant.label} of {network}")
+    rows = network.batch * network.hidden
+    taken = 2 * network.weight_bytes + 6 * network.itemsize * rows  # weights, a packed copy, a few activations
+    reference = 8 * (network.hidden**2 + 2 * rows)  # one layer's in float64
+    must_fit(taken + reference, device, f"{variant.label} of {network}")
     given = NetworkInputs.of(network, device)
     tolerance = given.weights.tolerance * (STRASSEN_ROOM if way in STRASSEN_OPTIONS else 1.0)
     if is_queue(variant.device):
@@ -300,12 +288,6 @@ def _made(way: str, weights: Weights) -> Prepared:
 
         return best(**asdict(weights.network), weights=weights)
     return IMPLEMENTATIONS[way].build(weights)
-
-
-def needed_bytes(network: Network) -> int:
-    """What a way takes (weights, a packed copy, a few activations), and one layer's in float64 for the reference."""
-    rows = network.batch * network.hidden
-    return 2 * network.weight_bytes + 6 * network.itemsize * rows + 8 * (network.hidden**2 + 2 * rows)
 
 
 # ---- Strassen's algorithm ----

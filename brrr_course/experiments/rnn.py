@@ -25,7 +25,7 @@ from brrr.roofline.persistent import Step
 from brrr_course.experiments.checked import PointInputs, must_fit, peak_bytes_of, relative, worst
 from brrr_course.experiments.lazily import f, torch
 from brrr_course.experiments.predicted import unpredicted
-from brrr_course.nouns.experiment import Axis, Experiment, Line, Rate, Run, Variant, Workload, lies_on
+from brrr_course.nouns.experiment import Axis, Experiment, Rate, Run, Variant, Workload, lies_on
 from brrr_course.nouns.expression import Table, fastest, pointwise
 from brrr_course.nouns.source import Evidence
 
@@ -94,12 +94,8 @@ GRID: tuple[At, ...] = (
 LOOPED, CHOSEN = {**TWO, "batch": (1, 2, 3, 4, 8, 16, 64)}, {**TWO, "batch": (1, 4, 16, 64)}
 """Where a loop is, and where training and cuDNN in a CUDA Graph are."""
 CPU_GRID: tuple[At, ...] = (
-    {**TWO, **IN_FLOAT32, "hidden": (32, 256, 512), "batch": (1, 4, 16)},
-    {**IN_FLOAT32, "cell": ("rnn_tanh",), "batch": (1,)},
-)
-PLAN_S = 1.3
-"""About what choosing a plan takes where its kernels are not compiled yet, spread over its points."""
-
+    {**IN_FLOAT32, "hidden": (32, 256, 512), "batch": (1, 4, 16)}, {**IN_FLOAT32, "cell": CELLS[:1], "batch": (1,)},
+)  # fmt: skip
 PADDED = {"cudnn-pad8": 8, "cudnn-pad16": 16}
 """To a multiple of what cuDNN's batch is padded."""
 
@@ -137,7 +133,8 @@ LABELS = {
 }  # fmt: skip
 SHOWN = ("persistent", "cudnn", "graph")
 TRAINED = ("train-persistent", "train-cudnn")
-PREPARE_S = {"persistent": PLAN_S, "persistent-graph": PLAN_S, "train-persistent": 2 * PLAN_S}
+PREPARE_S = {"persistent": 1.3, "persistent-graph": 1.3, "train-persistent": 2.6}
+"""About what choosing a plan takes where its kernels are not compiled yet, spread over its points."""
 
 
 EXPERIMENT = Experiment(
@@ -157,10 +154,6 @@ EXPERIMENT = Experiment(
         Variant("cpu", "PyTorch's layer on the CPU", "cpu", stands_in_for=("cudnn",)),
     ),
     field="span_s",
-    lines=tuple(  # where a call overfills the gate
-        Line(f"{name.replace('-', ' ')} loop", name, "period_s", f"{label}, in a loop", shown=False)
-        for name, label in LABELS.items() if name not in TRAINED
-    ),
     package=__name__, needs="CUDA",
     anchors=({"batch": 4, "hidden": MAIN, "steps": LONG, "cell": "rnn_tanh", "dtype": "float32"},),
     predicts=unpredicted,
