@@ -18,6 +18,7 @@ from brrr.core.measurement import Estimate, Point
 from brrr.counting.cost import ITEMSIZE, Cost
 from brrr.gpu import is_gpu
 from brrr.gpu.precision import float32_recurrence
+from brrr.networks.recurrent import precise, rung
 from brrr.roofline.device_model import model_of
 from brrr.roofline.figures import level_rate
 from brrr.roofline.peaks import short
@@ -275,31 +276,17 @@ def workload(variant: Variant, point: Point) -> Workload:
 
 def _module(given: RecurrentInputs) -> Run:
     """torch's own layer, which on a GPU is cuDNN's."""
-
-    def run() -> torch.Tensor:
-        with torch.no_grad(), float32_recurrence():
-            found: torch.Tensor = given.module(given.x)[0]
-        return found
-
-    return run
+    return precise(lambda: given.module(given.x)[0])
 
 
 def _padded(given: RecurrentInputs, whole: int) -> Run:
     """The layer on a batch with rows of zeros up to a multiple of `whole`; copying them is part of the time."""
     batch = given.x.shape[1]
-
-    def run() -> torch.Tensor:
-        with torch.no_grad(), float32_recurrence():
-            found: torch.Tensor = given.module(f.pad(given.x, (0, 0, 0, -batch % whole)))[0]
-        return found[:, :batch]
-
-    return run
+    return precise(lambda: given.module(f.pad(given.x, (0, 0, 0, -batch % whole)))[0][:, :batch])
 
 
 def _loop(given: RecurrentInputs) -> Run:
     """A product for each gate at each step and torch's pointwise kernels."""
-    from brrr.networks.recurrent import rung
-
     return rung("naive", given.module, given.x)
 
 
@@ -310,17 +297,12 @@ def _captured(given: RecurrentInputs, make: Callable[[RecurrentInputs], Run]) ->
     return capture(make(given)).replay
 
 
-def persistent(given: Any) -> Run:
+def persistent(given: RecurrentInputs) -> Run:
     """The weights of the module kept on the chip."""
     from brrr.kernels.recurrent import PersistentRNN
 
     net = PersistentRNN(given.module, choose=False)
-
-    def run() -> torch.Tensor:
-        with torch.no_grad():
-            found: torch.Tensor = net(given.x)[0]
-        return found
-
+    run: Run = torch.no_grad()(lambda: net(given.x)[0])
     return run
 
 
@@ -336,11 +318,7 @@ def _train_cudnn(given: RecurrentInputs) -> Run:
     module = copy.deepcopy(given.module).train()
     if is_gpu(given.x.device):
         module.flatten_parameters()  # a copy's weights lie apart: each call would put them together
-
-    def run() -> tuple[torch.Tensor, ...]:
-        with float32_recurrence():
-            return gradients(module, module, given.x, given.above)
-
+    run: Run = float32_recurrence()(lambda: gradients(module, module, given.x, given.above))
     return run
 
 
