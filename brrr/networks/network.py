@@ -78,13 +78,8 @@ class Network:
             OperatorCost("aten.relu_", float(m * n), rows, rows, self.dtype, ((m, n),), form=Form("", 1, m * n)),
         )
         operators, needed = layer * self.layers, self.weight_bytes + 2.0 * rows
-        return Cost(
-            flop=sum(each.counted_flop for each in operators),
-            bytes=needed,
-            eager_bytes=sum(each.bytes for each in operators),
-            working_set_bytes=needed + (rows if self.layers > 1 else 0),
-            operators=operators,
-        )
+        flop, moved = sum(each.counted_flop for each in operators), sum(each.bytes for each in operators)
+        return Cost(flop, needed, moved, needed + (rows if self.layers > 1 else 0), operators)
 
     def floor_s(self, device: Where) -> float:
         """Lower bound in seconds: the longer of all bytes at memory bandwidth and all FLOP at the best rate.

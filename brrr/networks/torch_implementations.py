@@ -66,13 +66,9 @@ def script(weights: Weights) -> Run:
 def compiled(weights: Weights, mode: str = "default") -> Run:
     """torch.compile as it comes, or in another of its modes."""
     network, x = sequential(weights), weights.x
-
-    def forward(given: torch.Tensor) -> torch.Tensor:
-        result: torch.Tensor = network(given)
-        return result
-
     keep_compiled_code_private()
-    call = torch.compile(with_own_code(forward), mode=mode, dynamic=False, fullgraph=True)
+    forward = with_own_code(lambda given: network(given))  # a function, of which there is a copy for each network
+    call = torch.compile(forward, mode=mode, dynamic=False, fullgraph=True)
     with refusing("torch.compile"), float32_products(weights.network.tf32):
         for _ in range(3):  # the first compiles; with graphs, the second warms up and the third captures
             call(x)

@@ -249,11 +249,8 @@ class NetworkInputs(PointInputs):
         """The result in float64."""
         return self.weights.reference()
 
-    def error(self, found: Any) -> float:
-        """||found - expected|| / ||expected||; NaN for what is no tensor of that shape, or not on that device."""
-        found = torch.from_numpy(found) if type(found).__module__ == "numpy" else found
-        if not isinstance(found, torch.Tensor):
-            return math.nan
+    def error(self, found: torch.Tensor) -> float:
+        """||found - expected|| / ||expected||; NaN for another shape or device."""
         return self.weights.error(found, self.expected)
 
 
@@ -349,14 +346,15 @@ def _numpy(weights: Weights) -> Run:
 
     x, pairs = weights.x.numpy(), zip(weights.weights, weights.biases, strict=True)
     layers = [(w.numpy().T, b.numpy(), np.full_like(x, np.nan)) for w, b in pairs]
+    result = torch.from_numpy(layers[-1][2])
 
-    def run() -> Any:
+    def run() -> torch.Tensor:
         y = x
         for w, b, out in layers:
             np.matmul(y, w, out=out)
             np.add(out, b, out=out)
             y = np.maximum(out, 0, out=out)
-        return y
+        return result
 
     return run
 

@@ -23,6 +23,7 @@ from brrr.roofline.device_model import model_of
 from brrr.roofline.figures import level_rate
 from brrr.roofline.peaks import short
 from brrr.roofline.persistent import Step
+from brrr.running.graphs import capture
 from brrr_course.experiments.checked import PointInputs, must_fit, peak_bytes_of, relative, worst
 from brrr_course.experiments.lazily import f, torch
 from brrr_course.experiments.predicted import unpredicted
@@ -292,8 +293,6 @@ def _loop(given: RecurrentInputs) -> Run:
 
 def _captured(given: RecurrentInputs, make: Callable[[RecurrentInputs], Run]) -> Run:
     """Another way as one CUDA Graph."""
-    from brrr.running.graphs import capture
-
     return capture(make(given)).replay
 
 

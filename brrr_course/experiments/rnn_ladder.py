@@ -13,7 +13,8 @@ from brrr.core.errors import NotRecordedError
 from brrr.core.measurement import Point, Value
 from brrr.counting.cost import ITEMSIZE, Cost, matmul_cost
 from brrr.gpu.precision import float32_products
-from brrr.networks.recurrent import GATES, LOOPS
+from brrr.networks.recurrent import GATES, LOOPS, rung
+from brrr.running.graphs import capture
 from brrr_course.experiments.checked import must_fit, relative
 from brrr_course.experiments.gemm import blocks
 from brrr_course.experiments.lazily import torch
@@ -183,9 +184,6 @@ def workload(variant: Variant, point: Point) -> Workload:
 
 def way(name: str, given: RecurrentInputs) -> Run:
     """A rung of the ladder, in a CUDA Graph or not, or the weights kept on the chip."""
-    from brrr.networks.recurrent import rung
-    from brrr.running.graphs import capture
-
     if name == "persistent":
         return persistent(given)
     if name in GRAPHS:

@@ -211,8 +211,7 @@ def checked_input(module: torch.nn.RNN | torch.nn.LSTM, x: object) -> None:
     if not isinstance(x, torch.Tensor):
         raise ArgumentError(CALL, "x", type(x).__name__, "a tensor (steps, batch, inputs)", "Pad packed sequences")
     if x.dim() not in (2, 3) or x.shape[-1] != module.input_size or not x.numel():
-        expected = f"(steps, batch, {module.input_size}), each 1 or more"
-        raise ArgumentError(CALL, "x", tuple(x.shape), expected)
+        raise ArgumentError(CALL, "x", tuple(x.shape), f"(steps, batch, {module.input_size}), each 1 or more")
     weight = module.weight_hh_l0
     if str(x.dtype)[6:] not in TYPES or any(each.dtype != x.dtype for each in module.parameters()):
         types = f"x {x.dtype}, weights {weight.dtype}"
