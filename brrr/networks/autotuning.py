@@ -11,9 +11,10 @@ from brrr.core import units
 from brrr.core.errors import ArgumentError, BrrrError, UnavailableError
 from brrr.gpu import tensors_on
 from brrr.gpu.device import processor_for
+from brrr.kernels.checks import check_shape, check_tensors
 from brrr.networks.implementations import IMPLEMENTATIONS
 from brrr.networks.network import Network, Weights
-from brrr.networks.prepared import Prepared, nothing
+from brrr.networks.prepared import Prepared
 
 BUDGET_S = 0.05
 """How long each candidate is measured."""
@@ -29,18 +30,15 @@ class Best(Prepared):
 
     def __init__(self, weights: Weights, implementation: str, why: str, prepared: Prepared) -> None:
         super().__init__(prepared.run, prepared.release)
-        prepared.release = nothing  # this frees it from here on
+        prepared.release = lambda: None  # this frees it from here on
         self.network, self.weights = weights.network, weights
         self.implementation, self.why = implementation, why
 
     def __call__(self, x: torch.Tensor) -> torch.Tensor:
         """The network's result for x, of shape (batch, hidden); ArgumentError for another shape, type or device."""
         mine = self.weights.x
-        if not isinstance(x, torch.Tensor):
-            raise ArgumentError("Best", "x", type(x).__name__, "a tensor")
-        if (x.shape, x.dtype, x.device) != (mine.shape, mine.dtype, mine.device):
-            found, wanted = (f"{each.dtype} {tuple(each.shape)} on {each.device}" for each in (x, mine))
-            raise ArgumentError("Best", "x", found, wanted, "Ask best() for another network")
+        check_tensors("Best", {"weights": mine, "x": x}, (self.network.dtype,), strided=True)
+        check_shape("Best", "x", x, mine.shape)
         if x is not mine:
             mine.copy_(x)
         result: torch.Tensor = self.run()
@@ -102,8 +100,8 @@ def best(
     """
     network = Network(layers, batch, hidden, dtype, tf32)
     mine = _weights(network, weights, device)
-    quick = {name: each for name, each in IMPLEMENTATIONS.items() if patient or not each.slow_to_build}
-    names = [name for name, each in quick.items() if each.why_not(network, mine.device) is None]
+    quick = [name for name, each in IMPLEMENTATIONS.items() if patient or not each.slow_to_build]
+    names = [name for name in quick if IMPLEMENTATIONS[name].why_not(network, mine.device) is None]
     if not names:
         raise UnavailableError(f"best: {IMPLEMENTATIONS['module'].why_not(network, mine.device)}")
     return _fastest(names, mine)
@@ -127,7 +125,7 @@ def _fastest(names: list[str], weights: Weights) -> Best:
     with ExitStack() as stack:
         for name in names:
             try:
-                built = stack.enter_context(IMPLEMENTATIONS[name].build(weights.network, weights))
+                built = stack.enter_context(IMPLEMENTATIONS[name].build(weights))
             except (BrrrError, torch.OutOfMemoryError) as refusal:
                 complaints.append(f"{name}: {refusal}.")
                 continue

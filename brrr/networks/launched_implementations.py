@@ -35,9 +35,8 @@ def pycuda(weights: Weights, *, fused: bool = False) -> Run:
     return in_order(steps, targets, weights)
 
 
-def pycuda_fused(weights: Weights) -> Run:
-    """Two launches a layer: cuBLAS, then bias and ReLU in one kernel."""
-    return pycuda(weights, fused=True)
+pycuda_fused = partial(pycuda, fused=True)
+"""Two launches a layer: cuBLAS, then bias and ReLU in one kernel."""
 
 
 def triton(weights: Weights) -> Run:

@@ -7,12 +7,11 @@ from dataclasses import dataclass
 
 from brrr.core.errors import ArgumentError, DeviceMemoryError, is_out_of_memory, whole
 from brrr.core.heavy import torch
-from brrr.counting.cost import Cost, Form, Matmul, OperatorCost
-from brrr.kernels.checks import check_shape, check_tensors
+from brrr.counting.cost import ITEMSIZE, Cost, Form, Matmul, OperatorCost
+from brrr.kernels.checks import FLOATS, check_shape, check_tensors
 from brrr.roofline.device_model import Where, model_of
 from brrr.roofline.peaks import short
 
-ITEMSIZES = {"float32": 4, "float16": 2, "bfloat16": 2}
 LARGEST = 2**31 - 1
 """Sizes are 32 bits wide in cuBLAS and in the kernels."""
 
@@ -38,8 +37,8 @@ class Network:
         for name in ("layers", "batch", "hidden"):
             whole("Network", name, getattr(self, name), most=LARGEST)
         object.__setattr__(self, "dtype", str(self.dtype).removeprefix("torch."))
-        if self.dtype not in ITEMSIZES:
-            raise ArgumentError("Network", "dtype", self.dtype, f"one of {', '.join(ITEMSIZES)}")
+        if self.dtype not in FLOATS:
+            raise ArgumentError("Network", "dtype", self.dtype, f"one of {', '.join(FLOATS)}")
         if not isinstance(self.tf32, bool) or (self.tf32 and self.dtype != "float32"):
             raise ArgumentError("Network", "tf32", self.tf32, f"True or False with float32, False with {self.dtype}")
 
@@ -50,7 +49,7 @@ class Network:
         >>> Network(1, 2, 128, "bfloat16").itemsize
         2
         """
-        return ITEMSIZES[self.dtype]
+        return ITEMSIZE[self.dtype]
 
     @property
     def weight_bytes(self) -> int:
@@ -62,15 +61,6 @@ class Network:
         return self.layers * self.itemsize * (self.hidden * self.hidden + self.hidden)
 
     @property
-    def memory_bytes(self) -> int:
-        """About the most that an implementation takes: weights, a packed copy of them, and a few activations.
-
-        >>> Network(8, 16, 256).memory_bytes < 5e6
-        True
-        """
-        return 2 * self.weight_bytes + 6 * self.itemsize * self.batch * self.hidden
-
-    @property
     def cost(self) -> Cost:
         """FLOP and bytes with the operators that torch runs: a product with its bias, then ReLU in place.
 
@@ -79,27 +69,17 @@ class Network:
 
         As `brrr.cost` counts the module: the bias counts one FLOP an element, and so does ReLU.
         """
-        rows = float(self.itemsize * self.batch * self.hidden)
-        operators = (self._view(), self._product(), self._relu()) * self.layers
-        needed = self.weight_bytes + 2 * rows
-        return Cost(
-            flop=sum(each.flop or 0.0 for each in operators),
-            bytes=needed,
-            eager_bytes=sum(each.bytes for each in operators),
-            working_set_bytes=needed + (rows if self.layers > 1 else 0.0),
-            operators=operators,
+        m, n, rows = self.batch, self.hidden, self.itemsize * self.batch * self.hidden
+        product = Matmul(m=m, n=n, k=n, dtype=self.dtype, transposed=(False, True))
+        with_bias, read = product.flop + m * n, self.itemsize * (n + n * n) + rows
+        layer = (
+            OperatorCost("aten.t", 0.0, 0, 0, self.dtype, ((n, n),), "view"),
+            OperatorCost("aten.addmm", with_bias, read, rows, self.dtype, ((n,), (m, n), (n, n)), "matmul", (product,)),
+            OperatorCost("aten.relu_", float(m * n), rows, rows, self.dtype, ((m, n),), form=Form("", 1, m * n)),
         )
-
-    @property
-    def fused_cost(self) -> Cost:
-        """As `cost`, with one kernel a layer: bias and ReLU fused into its epilogue.
-
-        >>> len(Network(8, 4, 64).fused_cost.operators)
-        8
-        """
-        whole = self.cost
-        operators = (self._product(),) * self.layers
-        return Cost(whole.flop, whole.bytes, sum(each.bytes for each in operators), whole.working_set_bytes, operators)
+        operators, needed = layer * self.layers, self.weight_bytes + 2.0 * rows
+        flop, moved = sum(each.counted_flop for each in operators), sum(each.bytes for each in operators)
+        return Cost(flop, needed, moved, needed + (rows if self.layers > 1 else 0), operators)
 
     def floor_s(self, device: Where) -> float:
         """Lower bound in seconds: the longer of all bytes at memory bandwidth and all FLOP at the best rate.
@@ -110,23 +90,6 @@ class Network:
         """
         kind = "tf32" if self.tf32 else self.dtype
         return model_of(device).roof_s(self.cost.flop, self.cost.bytes, short(kind))
-
-    def _view(self) -> OperatorCost:
-        return OperatorCost("aten.t", 0.0, 0, 0, self.dtype, ((self.hidden, self.hidden),), "view")
-
-    def _product(self) -> OperatorCost:
-        m, n = self.batch, self.hidden
-        product = Matmul(m=m, n=n, k=n, dtype=self.dtype, transposed=(False, True))
-        shapes = (n,), (m, n), (n, n)
-        read = self.itemsize * (n + m * n + n * n)
-        flop = product.flop + m * n
-        return OperatorCost("aten.addmm", flop, read, self.itemsize * m * n, self.dtype, shapes, "matmul", (product,))
-
-    def _relu(self) -> OperatorCost:
-        count = self.batch * self.hidden
-        moved, shapes = self.itemsize * count, ((self.batch, self.hidden),)
-        form = Form("", 1, count)
-        return OperatorCost("aten.relu_", float(count), moved, moved, self.dtype, shapes, "pointwise", (), form)
 
     def __str__(self) -> str:
         precision = "TF32" if self.tf32 else self.dtype
@@ -167,14 +130,12 @@ class Weights:
     x: torch.Tensor
 
     def __post_init__(self) -> None:
-        network = self.network
-        for name, tensors in (("weights", self.weights), ("biases", self.biases)):
-            if len(tensors) != network.layers:
-                raise ArgumentError("Weights", name, f"{len(tensors)} tensors", f"{network.layers}, one for each layer")
-        n = network.hidden
+        network, n = self.network, self.network.hidden
         for name, tensors, shape in (
             ("x", [self.x], (network.batch, n)), ("weights", self.weights, (n, n)), ("biases", self.biases, (n,)),
         ):  # fmt: skip
+            if name != "x" and len(tensors) != network.layers:
+                raise ArgumentError("Weights", name, f"{len(tensors)} tensors", f"{network.layers}, one for each layer")
             for each in tensors:
                 check_tensors("Weights", {"x": self.x, name: each}, (network.dtype,))
                 check_shape("Weights", name, each, shape)

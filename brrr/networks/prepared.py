@@ -11,10 +11,6 @@ from brrr.core.heavy import torch
 from brrr.networks.network import Weights
 
 
-def nothing() -> None:
-    """There is nothing to free."""
-
-
 @dataclass
 class Prepared:
     """A network ready to run: `run()` computes the result for the weights' `x`, as it then is, and returns it.
@@ -28,11 +24,11 @@ class Prepared:
     """
 
     run: Callable[[], Any]
-    release: Callable[[], None] = field(default=nothing, repr=False)
+    release: Callable[[], None] = field(default=lambda: None, repr=False)
 
     def close(self) -> None:
         """Free what it holds; `run` refuses afterwards."""
-        release, self.release, self.run = self.release, nothing, _closed
+        release, self.release, self.run = self.release, lambda: None, _closed
         release()
 
     def __enter__(self) -> Self:

@@ -9,29 +9,27 @@ The rungs, each with all that those before it have, as Appleyard, Kocisky and Bl
 Performance of Recurrent Neural Networks on GPUs" (2016); from `graph` on those that came later.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
-from dataclasses import dataclass
 from functools import partial
-from typing import Any, NamedTuple
-
-import torch
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from brrr.core.errors import ArgumentError, UnavailableError
+from brrr.core.heavy import torch
 from brrr.core.private import keep_compiled_code_private
 from brrr.gpu.precision import float32_products, float32_recurrence
 from brrr.kernels.alone import CudaFile, Example, alone
 from brrr.running.graphs import capture
 
-Run = Callable[[], torch.Tensor]
-Module = torch.nn.RNN | torch.nn.GRU | torch.nn.LSTM
-CELLS: dict[type, tuple[str, int]] = {
-    torch.nn.RNN: ("rnn_tanh", 1),
-    torch.nn.GRU: ("gru", 3),
-    torch.nn.LSTM: ("lstm", 4),
-}
+if TYPE_CHECKING:
+    Run = Callable[[], torch.Tensor]
+    Module = torch.nn.RNN | torch.nn.GRU | torch.nn.LSTM
+CELLS = {"RNN": "rnn_tanh", "GRU": "gru", "LSTM": "lstm"}
+GATES = {"rnn_tanh": 1, "gru": 3, "lstm": 4}
 """The cell of a module, and how many gates it has."""
-SOURCE, THREADS = "networks/recurrent_cell.cu", 128
+SOURCE, THREADS, TYPES = "networks/recurrent_cell.cu", 128, ("float32", "float16")
 WAVE = 4
 """Time steps whose input products are one, in wavefront order: the next layer waits for so many."""
 
@@ -83,14 +81,10 @@ def rung(name: str, module: Module, x: torch.Tensor) -> Run:
         raise UnavailableError(f"{name}: streams, kernels and CUDA Graphs need a GPU, and x is on {x.device}")
     if name in LOOPS:
         return precise(StepLoop(network, x, LOOPS[name]))
-    if name == "cudnn":
-        return precise(lambda: module(x)[0])
-    if name == "cudnn-padded":
-        return precise(padded(module, x))
-    if name == "graph":
-        loop = StepLoop(network, x, LOOPS["wavefront" if len(network.layers) > 1 else "inputs"])
-        return capture(precise(loop)).replay
-    return capture(precise(compiled(network, x))).replay
+    if name in ("cudnn", "cudnn-padded"):
+        return precise((lambda: module(x)[0]) if name == "cudnn" else padded(module, x))
+    loop = LOOPS["wavefront" if len(network.layers) > 1 else "inputs"]
+    return capture(precise(StepLoop(network, x, loop) if name == "graph" else compiled(network, x))).replay
 
 
 def precise(run: Run) -> Run:
@@ -107,26 +101,20 @@ def precise(run: Run) -> Run:
 # The network's tensors, as the loops read them.
 
 
-@dataclass(frozen=True)
-class LayerWeights:
-    """One layer: weights (gates * hidden, ..) of the input and of the state, and a bias each."""
-
-    w_ih: torch.Tensor
-    w_hh: torch.Tensor
-    b_ih: torch.Tensor
-    b_hh: torch.Tensor
-
-
 class RecurrentNetwork(NamedTuple):
+    """layers: of each the weights (gates * hidden, ..) of the input and of the state, and a bias each."""
+
     cell: str
     gates: int
     hidden: int
-    layers: tuple[LayerWeights, ...]
+    layers: list[list[torch.Tensor]]
 
 
 def checked(module: Module, x: torch.Tensor) -> RecurrentNetwork:
     """The network that a module is; ArgumentError where a rung could not run it."""
-    if type(module) not in CELLS or getattr(module, "nonlinearity", "tanh") != "tanh":
+    kind = type(module).__name__
+    plain = kind in CELLS and type(module) is getattr(torch.nn, kind)
+    if not plain or getattr(module, "nonlinearity", "tanh") != "tanh":
         raise ArgumentError("rung", "module", str(module), "a torch.nn.RNN of tanh, a torch.nn.GRU or a torch.nn.LSTM")
     if module.bidirectional or module.proj_size or module.batch_first or not module.bias:
         raise ArgumentError("rung", "module", str(module), "one direction, biases, the steps first and no projection")
@@ -138,7 +126,7 @@ def checked(module: Module, x: torch.Tensor) -> RecurrentNetwork:
         raise ArgumentError("rung", "x", found, f"as the module: {weight.dtype} on {weight.device}")
     names = ("weight_ih_l", "weight_hh_l", "bias_ih_l", "bias_hh_l")
     kept = [[getattr(module, f"{name}{index}").detach() for name in names] for index in range(module.num_layers)]
-    return RecurrentNetwork(*CELLS[type(module)], module.hidden_size, tuple(LayerWeights(*each) for each in kept))
+    return RecurrentNetwork(CELLS[kind], GATES[CELLS[kind]], module.hidden_size, kept)
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -149,122 +137,94 @@ class StepLoop:
     """The network step by step, in one of the `LOOPS`; a call returns the last layer's results."""
 
     def __init__(self, network: RecurrentNetwork, x: torch.Tensor, options: LoopOptions) -> None:
-        self.network, self.x, self.options = network, x, options
         if not x.is_cuda:  # its loops have no streams and no kernels of their own
-            options = self.options = options._replace(streamed=False, fused=False)
-        steps, batch, wide = len(x), x.shape[1], network.gates * network.hidden
-        self.together = options.together or steps
-        count = len(network.layers)
-        self.y = [x.new_empty(steps, batch, network.hidden) for _ in range(count)]
-        self.of_input = [x.new_empty(steps, batch, wide) for _ in range(count)]
-        self.of_state = [x.new_empty(batch, wide) for _ in range(count)]
-        self.cell = [x.new_empty(batch, network.hidden) for _ in range(count)]
+            options = options._replace(streamed=False, fused=False, wavefront=False)
+        self.network, self.options, layers = network, options, range(len(network.layers))
+        (steps, batch, _), wide = x.shape, network.gates * network.hidden
+        self.y = [x.new_empty(steps, batch, network.hidden) for _ in layers]
+        self.x = [x, *self.y[:-1]]
+        self.of_input = [x.new_empty(steps, batch, wide) for _ in layers]
+        self.of_state = [x.new_empty(batch, wide) for _ in layers]
+        self.cell = [x.new_empty(batch, network.hidden) for _ in layers]
         self.zeros = x.new_zeros(batch, network.hidden)
-        self.weights = [(layer.w_ih.t(), layer.w_hh.t()) for layer in network.layers]
+        self.weights = [(w_ih.t(), w_hh.t()) for w_ih, w_hh, *_ in network.layers]
         if options.transposed:
             self.weights = [(w_ih.contiguous(), w_hh.contiguous()) for w_ih, w_hh in self.weights]
         if options.fused:
-            self.fused = [self._launches(index) for index in range(count)]
-        if options.streamed:
-            self.sides = [torch.cuda.Stream() for _ in range(count if options.wavefront else 1)]
-            self.mains = [torch.cuda.Stream() for _ in range(count)] if options.wavefront else []
+            self.fused = [self._launches(layer) for layer in layers]
+        together = options.together or steps
+        blocks = [range(first, min(first + together, steps)) for first in range(0, steps, together)]
+        self.order = [(layer, block) for layer in layers for block in blocks]
+        self.lanes: list[Any] = [(None, None)] * len(layers)
+        if options.wavefront:  # by diagonals, upper layers first: each waits for what the one below was given so far
+            self.order.sort(key=lambda at: (at[0] + at[1].start // together, -at[0]))
+            self.lanes = [(torch.cuda.Stream(), torch.cuda.Stream()) for _ in layers]
+        elif options.streamed:
+            self.lanes = [(torch.cuda.Stream(), None)] * len(layers)
+        self.streams = {each for lane in self.lanes for each in lane if each}
 
     def __call__(self) -> torch.Tensor:
+        """Blocks of steps in order; a layer's lane: a stream of its inputs' products, which run ahead, and its own."""
         if self.options.fused:
             for cell in self.cell:
                 cell.zero_()  # the kernel works on it in place; torch's operators make a new one at each step
-        if self.options.wavefront:
-            self._wave()
-        else:
-            for layer in range(len(self.y)):
-                self._layer(layer)
+        start: Any = torch.cuda.current_stream() if self.streams else None
+        for stream in self.streams:
+            stream.wait_stream(start)
+        for layer, block in self.order:
+            side, own = self.lanes[layer]
+            if side and layer and (own or not block.start):
+                side.wait_stream(self.lanes[layer - 1][1] or start)
+            with torch.cuda.stream(side) if side else nullcontext():
+                self._input(layer, block)
+            if side:
+                (own or start).wait_stream(side)
+            with torch.cuda.stream(own) if own else nullcontext():
+                for step in block:
+                    self._step(layer, step)
+        for stream in self.streams:
+            start.wait_stream(stream)
         return self.y[-1]
 
-    def _layer(self, layer: int) -> None:
-        """All steps of a layer; the input's products run ahead on a stream of their own where the way has one."""
-        main = torch.cuda.current_stream() if self.options.streamed else None
-        if main is not None:
-            self.sides[0].wait_stream(main)
-        for first in range(0, len(self.x), self.together):
-            with torch.cuda.stream(self.sides[0]) if main is not None else nullcontext():
-                self._input(layer, first)
-                done = self.sides[0].record_event() if main is not None else None
-            if main is not None and done is not None:
-                main.wait_event(done)
-            for step in range(first, min(first + self.together, len(self.x))):
-                self._step(layer, step)
-
-    def _wave(self) -> None:
-        """Layers beside each other: a layer's steps wait for those of the layer below, each on its own two streams."""
-        start = torch.cuda.current_stream()
-        for stream in (*self.mains, *self.sides):
-            stream.wait_stream(start)
-        below: dict[int, Any] = {}
-        for diagonal in range(-(-len(self.x) // self.together) + len(self.y) - 1):
-            for layer, main in enumerate(self.mains):
-                first, side = (diagonal - layer) * self.together, self.sides[layer]
-                if not 0 <= first < len(self.x):
-                    continue
-                if layer:
-                    side.wait_event(below.pop((layer - 1, first)))  # type: ignore[call-overload]
-                with torch.cuda.stream(side):
-                    self._input(layer, first)
-                main.wait_event(side.record_event())
-                with torch.cuda.stream(main):
-                    for step in range(first, min(first + self.together, len(self.x))):
-                        self._step(layer, step)
-                below[layer, first] = main.record_event()  # type: ignore[index]
-        for stream in (*self.mains, *self.sides):
-            start.wait_stream(stream)
-
-    def _input(self, layer: int, first: int) -> None:
-        """The input's products of some steps."""
-        if not self.options.combined:
-            return  # each gate's is made where it is needed
-        of = self.x if not layer else self.y[layer - 1]
-        some = slice(first, min(first + self.together, len(of)))
-        bias = self.network.layers[layer].b_ih
-        torch.addmm(bias, of[some].flatten(0, 1), self.weights[layer][0], out=self.of_input[layer][some].flatten(0, 1))
+    def _input(self, layer: int, block: range) -> None:
+        """The input's products of some steps; where each gate has its own, they are made where they are needed."""
+        if self.options.combined:
+            some, bias = slice(block.start, block.stop), self.network.layers[layer][2]
+            of, out = (each[layer][some].flatten(0, 1) for each in (self.x, self.of_input))
+            torch.addmm(bias, of, self.weights[layer][0], out=out)
 
     def _step(self, layer: int, step: int) -> None:
-        """The state's product and what is elementwise."""
-        before = self.y[layer][step - 1] if step else self.zeros
+        """The state's product, or one for each gate of the input and of the state, and what is elementwise."""
+        before, count = self.y[layer][step - 1] if step else self.zeros, self.network.gates
+        w_ih, w_hh, b_ih, b_hh = self.network.layers[layer]
+        gates: list[Any]
         if self.options.combined:
             of_state = self.of_state[layer]
-            torch.addmm(self.network.layers[layer].b_hh, before, self.weights[layer][1], out=of_state)
+            torch.addmm(b_hh, before, self.weights[layer][1], out=of_state)
             if self.options.fused:
                 self.fused[layer](step, before)
                 return
-            gates = [each.chunk(self.network.gates, 1) for each in (self.of_input[layer][step], of_state)]
+            gates = [each.chunk(count, 1) for each in (self.of_input[layer][step], of_state)]
         else:
-            gates = self._separate(layer, step, before)
+            pairs, linear = ((self.x[layer][step], w_ih, b_ih), (before, w_hh, b_hh)), torch.nn.functional.linear
+            gates = [[*map(partial(linear, of), w.chunk(count), b.chunk(count))] for of, w, b in pairs]
         c = self.cell[layer] if step else self.zeros
         _, self.cell[layer] = pointwise(self.network.cell, gates[0], gates[1], before, c, out=self.y[layer][step])
-
-    def _separate(self, layer: int, step: int, before: torch.Tensor) -> list[Any]:
-        """A product for each gate, of the input and of the state."""
-        own, linear = self.network.layers[layer], torch.nn.functional.linear
-        x = self.x[step] if not layer else self.y[layer - 1][step]
-        parts = [each.chunk(self.network.gates) for each in (own.w_ih, own.b_ih, own.w_hh, own.b_hh)]
-        pairs = (x, parts[:2]), (before, parts[2:])
-        return [[linear(of, w, b) for w, b in zip(*each, strict=True)] for of, each in pairs]
 
     def _launches(self, layer: int) -> Callable[[int, torch.Tensor], None]:
         """The elementwise kernel of a layer, prepared: called with the step and the state before it."""
         from brrr.gpu.launching import PreparedLaunch, raw_stream, typed
         from brrr.gpu.nvrtc import function
 
-        kinds = {"rnn_tanh": 0, "gru": 1, "lstm": 2}, {torch.float32: 0, torch.float16: 1}
-        if self.x.dtype not in kinds[1]:
-            raise ArgumentError("rung", "x", self.x.dtype, "float32 or float16: the fused kernel has no other type")
-        options = f"-DKIND={kinds[0][self.network.cell]}", f"-DTYPE={kinds[1][self.x.dtype]}"
-        index, batch = self.x.device.index, self.x.shape[1]
+        network, zeros, kind = self.network, self.zeros, str(self.zeros.dtype).removeprefix("torch.")
+        if kind not in TYPES:
+            raise ArgumentError("rung", "x", zeros.dtype, "float32 or float16: the fused kernel has no other type")
+        options, index = (f"-DKIND={[*GATES].index(network.cell)}", f"-DTYPE={TYPES.index(kind)}"), zeros.device.index
         kernel = function(SOURCE, "brrr_recurrent_cell", index, options)
-        values = typed("PPPPPii", (0, 0, 0, 0, 0, batch, self.network.hidden))
-        grid = (-(-batch * self.network.hidden // THREADS), 1, 1)
-        launch = PreparedLaunch(kernel, grid, (THREADS, 1, 1), values)
         y, of_input = self.y[layer], self.of_input[layer]
-        values[1].value, values[4].value = self.of_state[layer].data_ptr(), self.cell[layer].data_ptr()
+        addresses = (0, self.of_state[layer].data_ptr(), 0, 0, self.cell[layer].data_ptr())
+        values = typed("PPPPPii", (*addresses, len(zeros), network.hidden))
+        launch = PreparedLaunch(kernel, (-(-zeros.numel() // THREADS), 1, 1), (THREADS, 1, 1), values)
         pitch = [each.stride(0) * each.element_size() for each in (of_input, y)]
         start = [each.data_ptr() for each in (of_input, y)]
 
@@ -296,14 +256,12 @@ def pointwise(
 
 def compiled(network: RecurrentNetwork, x: torch.Tensor) -> Run:
     """One step of all layers by torch.compile, in a loop."""
-    from brrr.networks.torch_implementations import refused, with_own_code
+    from brrr.networks.torch_implementations import refusing, with_own_code
 
     def step(of: torch.Tensor, hs: list[torch.Tensor], cs: list[torch.Tensor]) -> Any:
-        for index, own in enumerate(network.layers):
-            gates = [
-                torch.nn.functional.linear(*pair).chunk(network.gates, 1)
-                for pair in ((of, own.w_ih, own.b_ih), (hs[index], own.w_hh, own.b_hh))
-            ]
+        for index, (w_ih, w_hh, b_ih, b_hh) in enumerate(network.layers):
+            pairs = (of, w_ih, b_ih), (hs[index], w_hh, b_hh)
+            gates = [torch.nn.functional.linear(*pair).chunk(network.gates, 1) for pair in pairs]
             hs[index], cs[index] = pointwise(network.cell, gates[0], gates[1], hs[index], cs[index])
             of = hs[index]
         return hs, cs
@@ -320,10 +278,8 @@ def compiled(network: RecurrentNetwork, x: torch.Tensor) -> Run:
             results.append(hs[-1])
         return torch.stack(results)
 
-    try:
+    with refusing("torch.compile"):
         precise(run)()
-    except Exception as error:
-        raise refused("torch.compile", error) from error
     return run
 
 
@@ -348,11 +304,11 @@ def padded(module: Module, x: torch.Tensor) -> Run:
 
 def examples(device: str) -> Iterator[Example]:
     """Two steps of each cell, of 4096 samples and 1024 units, of which the second one's kernel is timed."""
-    for kind, (cell, gates) in CELLS.items():
-        module, x = kind(64, 1024).to(device), torch.randn(2, 4096, 64, device=device)
+    for kind, cell in CELLS.items():
+        module, x = getattr(torch.nn, kind)(64, 1024).to(device), torch.randn(2, 4096, 64, device=device)
         loop = StepLoop(checked(module, x), x, LOOPS["fused"])
         expected = module.double()(x.double())[0].detach()
-        numbers = 2 * gates + 1 + {"lstm": 2, "gru": 1}.get(cell, 0)
+        numbers = 2 * GATES[cell] + 1 + {"lstm": 2, "gru": 1}.get(cell, 0)
         launch = partial(loop.fused[0], 1, loop.y[0][0])
         yield Example(cell, 0.0, float(numbers * loop.zeros.nbytes), launch, expected, checked=precise(loop))
 

@@ -3,8 +3,9 @@
 import io
 import types
 import warnings
-from collections.abc import Callable
-from contextlib import redirect_stderr
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, redirect_stderr
+from functools import partial
 from typing import Any
 
 import torch
@@ -52,12 +53,9 @@ def inference(weights: Weights) -> Run:
 
 def script(weights: Weights) -> Run:
     """The module as TorchScript; its first calls, in which it looks for what to fuse, are made here."""
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), refusing("TorchScript"):
         warnings.simplefilter("ignore")  # that it is on its way out; it is still what the source tried
-        try:
-            scripted = torch.jit.script(sequential(weights))
-        except Exception as error:
-            raise refused("TorchScript", error) from error
+        scripted = torch.jit.script(sequential(weights))
     x = weights.x
     run = in_precision(lambda: scripted(x), weights)
     for _ in range(3):
@@ -68,33 +66,19 @@ def script(weights: Weights) -> Run:
 def compiled(weights: Weights, mode: str = "default") -> Run:
     """torch.compile as it comes, or in another of its modes."""
     network, x = sequential(weights), weights.x
-
-    def forward(given: torch.Tensor) -> torch.Tensor:
-        result: torch.Tensor = network(given)
-        return result
-
     keep_compiled_code_private()
-    call = torch.compile(with_own_code(forward), mode=mode, dynamic=False, fullgraph=True)
-    try:
-        # the search reports every trial on stderr
-        with float32_products(weights.network.tf32), redirect_stderr(io.StringIO()):
-            for _ in range(3):  # the first compiles; with graphs, the second warms up and the third captures
-                call(x)
-    except torch.OutOfMemoryError:
-        raise
-    except Exception as error:
-        raise refused("torch.compile", error) from error
+    forward = with_own_code(lambda given: network(given))  # a function, of which there is a copy for each network
+    call = torch.compile(forward, mode=mode, dynamic=False, fullgraph=True)
+    with refusing("torch.compile"), float32_products(weights.network.tf32):
+        for _ in range(3):  # the first compiles; with graphs, the second warms up and the third captures
+            call(x)
     return in_precision(lambda: call(x), weights)  # what was compiled goes with its function
 
 
-def max_autotune(weights: Weights) -> Run:
-    """torch.compile with a search for the best kernels, in CUDA Graphs of its own; building it takes a minute."""
-    return compiled(weights, "max-autotune")
-
-
-def reduce_overhead(weights: Weights) -> Run:
-    """torch.compile in CUDA Graphs of its own."""
-    return compiled(weights, "reduce-overhead")
+max_autotune = partial(compiled, mode="max-autotune")
+"""torch.compile with a search for the best kernels, in CUDA Graphs of its own; building it takes a minute."""
+reduce_overhead = partial(compiled, mode="reduce-overhead")
+"""torch.compile in CUDA Graphs of its own."""
 
 
 def epilogue(weights: Weights) -> Run:
@@ -161,8 +145,15 @@ def with_own_code(function: Callable[..., Any]) -> Callable[..., Any]:
     )  # fmt: skip
 
 
-def refused(what: str, error: Exception) -> UnavailableError:
-    """A compiler's complaint in one line."""
-    lines = [line for line in str(error).strip().splitlines() if line and not line.endswith("raised:")]
-    reason = lines[0] if lines else ""
-    return UnavailableError(f"{what} does not work here ({type(error).__name__}: {reason}); only its line is missing")
+@contextmanager
+def refusing(what: str) -> Iterator[None]:
+    """A compiler's complaint in one line, and no report of its search, which has a line for every trial."""
+    try:
+        with redirect_stderr(io.StringIO()):
+            yield
+    except torch.OutOfMemoryError:
+        raise
+    except Exception as error:
+        lines = [line for line in str(error).strip().splitlines() if line and not line.endswith("raised:")]
+        reason = f"{type(error).__name__}: {lines[0] if lines else ''}"
+        raise UnavailableError(f"{what} does not work here ({reason}); only its line is missing") from error

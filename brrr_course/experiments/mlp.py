@@ -8,21 +8,21 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Callable
-from dataclasses import replace
-from functools import cached_property
-from typing import Any, cast
+from dataclasses import asdict, replace
+from functools import cached_property, partial
+from typing import Any
 
-from brrr.core.measurement import Field, Point
+from brrr.core.measurement import Point
 from brrr.counting.cost import Cost, Form, OperatorCost
 from brrr.gpu import is_queue
 from brrr.gpu.datasheet import Hardware
 from brrr.networks.implementations import IMPLEMENTATIONS
 from brrr.networks.network import Network, Weights
+from brrr.networks.prepared import Prepared, captured
 from brrr_course.experiments.checked import PointInputs, must_fit, relative
 from brrr_course.experiments.lazily import torch
 from brrr_course.experiments.predicted import How, kernel, pointwise, product
-from brrr_course.nouns.experiment import Axis, Experiment, Guide, Line, PredictedRun, Run, Variant, Workload
+from brrr_course.nouns.experiment import Axis, Experiment, Guide, PredictedRun, Run, Variant, Workload, lies_on
 
 # ---------------------------------------------------------------------------------------------------------------------
 # What is counted of the textbook network: FLOP, bytes, and the floor that the datasheet sets.
@@ -62,9 +62,8 @@ def floor_s(hardware: Hardware | None, point: Point) -> float | None:
 # ---- what is predicted of the experiment `mlp`: the kernels of each way, in a loop ----
 
 FUSED = ("triton", "triton-graph", "epilogue-graph", "max-autotune")
-EAGER = ("module", "functional", "inference", "script")
 HOW: dict[str, How] = {
-    **dict.fromkeys(EAGER, "eager"),
+    **dict.fromkeys(("module", "functional", "inference", "script"), "eager"),
     **dict.fromkeys(("compile", "triton"), "compiled"),
     **dict.fromkeys(("max-autotune", "reduce-overhead", "graph", "pycuda-graph", "epilogue-graph"), "graph"),
     **dict.fromkeys(("triton-graph", "megakernel-graph"), "graph"),
@@ -78,36 +77,26 @@ def predicted(variant: Variant, point: Point) -> PredictedRun | None:
     way, network = variant.implementation, network_of(point, variant.operation)
     if way not in HOW:
         return None
-    return PredictedRun(_cost(way, network), HOW[way], network.dtype)
-
-
-def _cost(way: str, network: Network) -> Cost:
-    """The network's cost with the kernels that a way has."""
-    if way in FUSED:  # bias and ReLU are in the product's kernel
-        return network.fused_cost
     first, each = PYTHON.get(way, (0, 0))
-    whole = replace(network.cost, lines=first + each * network.layers)
-    if way == "pycuda-graph":
-        return _with(whole, _product_and_bias(network) * network.layers)
-    return _with(whole, (_one_kernel(network),)) if way == "megakernel-graph" else whole
+    kernels, whole = _kernels(way, network), replace(network.cost, lines=first + each * network.layers)
+    if kernels:
+        whole = replace(whole, eager_bytes=sum(each.bytes for each in kernels), operators=kernels)
+    return PredictedRun(whole, HOW[way], network.dtype)
 
 
-def _with(whole: Cost, kernels: tuple[OperatorCost, ...]) -> Cost:
-    return replace(whole, eager_bytes=sum(each.bytes for each in kernels), operators=kernels)
-
-
-def _product_and_bias(network: Network) -> tuple[OperatorCost, OperatorCost]:
-    """A layer as two kernels: the bare product, then bias and ReLU in place."""
-    m, n, size = network.batch, network.hidden, network.itemsize
-    bare = product("mm", m, n, n, size, network.dtype, transposed=(False, True))
-    form = Form("broadcast", m, n)
-    return bare, pointwise("add", m * n, size, network.dtype, reads=m * n + n, form=form, flop=2.0)
-
-
-def _one_kernel(network: Network) -> OperatorCost:
-    """All layers in one kernel, which moves what it must."""
-    work, rows = network.cost, float(network.itemsize * network.batch * network.hidden)
-    return kernel(["addmm", "relu"], work.flop, work.bytes - rows, rows, network.dtype, fma=True)
+def _kernels(way: str, network: Network) -> tuple[OperatorCost, ...]:
+    """The kernels of a way that are not torch's operators one by one."""
+    whole, m, n, size = network.cost, network.batch, network.hidden, network.itemsize
+    if way in FUSED:  # bias and ReLU are in the product's kernel
+        return tuple(each for each in whole.operators if each.matmuls)
+    if way == "pycuda-graph":  # the bare product, then bias and ReLU in place
+        bare, form = product("mm", m, n, n, size, network.dtype, transposed=(False, True)), Form("broadcast", m, n)
+        both = pointwise("add", m * n, size, network.dtype, reads=m * n + n, form=form, flop=2.0)
+        return (bare, both) * network.layers
+    if way == "megakernel-graph":  # all layers in one, which moves what it must
+        rows = float(size * m * n)
+        return (kernel(["addmm", "relu"], whole.flop, whole.bytes - rows, rows, network.dtype, fma=True),)
+    return ()
 
 
 LAYERS = (1, 2, 4, 8)
@@ -116,16 +105,20 @@ HIDDEN = (128, 256, 512, 1024, 2048, 4096)
 LARGE = ((2048, 2048), (2048, 4096), (4096, 2048), (4096, 4096))
 """Batch and hidden of the points beyond the source's grid, of 8 layers."""
 
-WHOLE = ("module", "pycuda", "pycuda-fused", "graph", "pycuda-graph", "megakernel", "megakernel-graph", "best")
-"""Ways on the whole grid: the source's own three first."""
+BETWEEN = {"layers": (1, 8), "batch": (2, 16, 128)}
+GRID: dict[str, dict[str, tuple[int, ...]]] = {
+    **dict.fromkeys(("functional", "inference", "script", "epilogue", "epilogue-graph"), BETWEEN),
+    **dict.fromkeys(("triton", "triton-graph"), BETWEEN), "compile": BETWEEN | {"layers": (8,)},
+    "max-autotune": {"layers": (8,)}, "strassen-one": {"layers": (8,)},
+    "training": {"layers": ()}, "strassen-training": {"layers": ()},
+}  # fmt: skip
+"""The points of the source's grid where a way is measured; all others everywhere."""
 
-BETWEEN = ("functional", "inference", "script", "epilogue", "epilogue-graph", "triton", "triton-graph")
-BETWEEN_LAYERS, BETWEEN_BATCHES = (1, 8), (2, 16, 128)
+COMPILED, TUNED = ("compile", "max-autotune"), ((1, 2, 128), (1, 128, 4096))
+"""Layers, batch and hidden where torch.compile is measured beside points of 8 layers."""
 
-TUNED = ((1, 2, 128), (1, 128, 4096))
-"""Layers, batch and hidden where torch.compile tries out kernels (max-autotune), beside all points of 8 layers."""
-
-COMPILE_S, TUNE_S, CHOOSE_S = 6.0, 30.0, 1.0
+COMPILE_S = 6.0
+SECONDS = {"compile": COMPILE_S, "reduce-overhead": COMPILE_S, "max-autotune": 30.0, "best": 1.0}
 """About what torch.compile takes at a point, in seconds, without and with trying out; and best() to choose."""
 
 KINDS: dict[str, dict[str, Any]] = {"tf32": {"tf32": True}, "bf16": {"dtype": "bfloat16"}}
@@ -139,18 +132,15 @@ OF_KINDS = ("module", "graph", "compile", "reduce-overhead", "max-autotune", "be
 STRASSEN = ("strassen", "strassen-accurate", "strassen-one")
 """`StrassenMLP`: chosen among float32 products, among all as accurate, and one level in every layer, as the source."""
 
-CHOSEN = STRASSEN[:2]
-"""On the whole grid, as `best` is."""
-
 TRAINING = "training", "strassen-training"
 """Forward and all gradients, by `nn.Sequential` and by `StrassenMLP` with the source's one level: large sizes alone."""
 
 LARGE_WAYS = (*TRAINING, "module", "graph", "max-autotune", "best", *STRASSEN)
 """Ways measured beyond the source's grid, where batch and hidden size are large."""
 
-SETTLE_S = 0.1
-
-CPU_WAYS = ("module", "functional", "inference", "script", "numpy", "best")
+ON_CPU = {"module": True, "functional": True, "inference": False, "script": True, "numpy": True, "best": False,
+          "compile": False}  # fmt: skip
+"""The CPU's ways, and which are shown."""
 CPU_WEIGHTS, CPU_FLOP = 2**23, 3e8
 """The CPU stops at so many weights, or FLOP a call; it has the points between."""
 CPU_COMPILED = ((8, 16, 128), (8, 16, 512))
@@ -158,14 +148,14 @@ CPU_COMPILED = ((8, 16, 128), (8, 16, 512))
 LABELS = {
     "module": "nn.Sequential", "functional": "functions, no modules", "inference": "inference_mode",
     "script": "TorchScript", "compile": "torch.compile", "max-autotune": "torch.compile, max-autotune",
-    "reduce-overhead": "torch.compile, reduce-overhead",
-    "graph": "CUDA Graph of nn.Sequential", "pycuda": "PyCUDA, three kernels a layer",
-    "pycuda-fused": "PyCUDA, two kernels a layer", "pycuda-graph": "PyCUDA, two kernels a layer, CUDA Graph",
+    "pycuda": "PyCUDA, three kernels a layer", "pycuda-fused": "PyCUDA, two kernels a layer",
+    "graph": "CUDA Graph of nn.Sequential", "pycuda-graph": "PyCUDA, two kernels a layer, CUDA Graph",
     "epilogue": "bias and ReLU in cuBLASLt's product",
     "epilogue-graph": "bias and ReLU in cuBLASLt's product, CUDA Graph", "triton": "bias and ReLU in Triton's product",
     "triton-graph": "bias and ReLU in Triton's product, CUDA Graph", "megakernel": "one kernel for all layers",
     "megakernel-graph": "one kernel for all layers, CUDA Graph", "best": "best(), the fastest here",
-    "numpy": "NumPy, three calls a layer", "strassen": "StrassenMLP without tensor cores, CUDA Graph",
+    "numpy": "NumPy, three calls a layer", "reduce-overhead": "torch.compile, reduce-overhead",
+    "strassen": "StrassenMLP without tensor cores, CUDA Graph",
     "strassen-accurate": "StrassenMLP as accurate as float32, CUDA Graph",
     "strassen-one": "fused Strassen, one level in every layer", "training": "nn.Sequential, with its gradients",
     "strassen-training": "fused Strassen, one level, with its gradients",
@@ -178,28 +168,18 @@ QUEUE_LABELS = {
 
 def supports(variant: Variant, point: Point) -> bool:
     """Which way is measured where; see the tables above."""
-    layers, batch, hidden = sizes(point)
-    way, here = variant.implementation, (layers, batch, hidden)
+    here = layers, batch, hidden = sizes(point)
+    way, large = variant.implementation, (batch, hidden) in LARGE
     if not variant.on_gpu:
-        return here in CPU_COMPILED if way == "compile" else _on_cpu(layers, batch, hidden)
+        weights = layers * hidden * hidden
+        small = weights <= CPU_WEIGHTS and 2 * batch * weights <= CPU_FLOP
+        return here in CPU_COMPILED if way == "compile" else small and lies_on(point, BETWEEN)
     if variant.operation or way == "reduce-overhead":
-        wide = (
-            layers == max(LAYERS)
-            and (batch in WIDE or (batch, hidden) in LARGE)
-            and way in OF_WIDE.get(variant.operation, ())
-        )
+        wide = layers == max(LAYERS) and (batch in WIDE or large) and way in OF_WIDE.get(variant.operation, ())
         return wide or (here in OTHERWISE and (way != "max-autotune" or here == OTHERWISE[0]))
-    if (batch, hidden) in LARGE:
+    if large:
         return way in LARGE_WAYS and layers == max(LAYERS)
-    if way in TRAINING:
-        return False
-    if way == "strassen-one":
-        return layers == max(LAYERS)
-    if way == "max-autotune":
-        return layers == max(LAYERS) or here in TUNED
-    if way == "compile":
-        return here in TUNED or (layers == max(LAYERS) and batch in BETWEEN_BATCHES)
-    return way in (*WHOLE, *CHOSEN) or (layers in BETWEEN_LAYERS and batch in BETWEEN_BATCHES) or here in TUNED
+    return (way in COMPILED and here in TUNED) or lies_on(point, GRID.get(way, {}))
 
 
 def settle_s(point: Point) -> float:
@@ -208,17 +188,7 @@ def settle_s(point: Point) -> float:
     >>> settle_s({"layers": 8, "batch": 128, "hidden": 4096}), settle_s({"layers": 8, "batch": 4096, "hidden": 4096})
     (0.0, 0.1)
     """
-    return SETTLE_S if sizes(point)[1:] in LARGE else 0.0
-
-
-def _on_cpu(layers: int, batch: int, hidden: int) -> bool:
-    weights = layers * hidden * hidden
-    if layers not in BETWEEN_LAYERS or batch not in BETWEEN_BATCHES:
-        return False
-    return weights <= CPU_WEIGHTS and 2 * batch * weights <= CPU_FLOP
-
-
-SECONDS = {"compile": COMPILE_S, "reduce-overhead": COMPILE_S, "max-autotune": TUNE_S, "best": CHOOSE_S}
+    return 0.1 if sizes(point)[1:] in LARGE else 0.0
 
 
 def _variant(way: str, kind: str = "") -> Variant:
@@ -229,33 +199,7 @@ def _variant(way: str, kind: str = "") -> Variant:
     )  # fmt: skip
 
 
-ORDER = (
-    "module", "functional", "inference", "script", "compile", "max-autotune", "pycuda", "pycuda-fused", "graph",
-    "pycuda-graph", "epilogue", "epilogue-graph", "triton", "triton-graph", "megakernel", "megakernel-graph", "best",
-)  # fmt: skip
 SHOWN = ("module", "graph", "pycuda", "pycuda-fused", "megakernel", "best")
-
-VARIANTS = (
-    *(_variant(way) for way in (*ORDER, "reduce-overhead", *STRASSEN, *TRAINING)),
-    *(_variant(way, kind) for kind in KINDS for way in OF_KINDS),
-    *(Variant(f"cpu-{way}", f"CPU, {LABELS[way]}", "cpu", implementation=way, shown=way not in ("inference", "best"))
-      for way in CPU_WAYS),
-    Variant("cpu-compile", f"CPU, {LABELS['compile']}", "cpu", prepare_s=COMPILE_S, implementation="compile",
-            shown=False),
-    *(Variant.twin(way, "cpu-queue", label) for way, label in QUEUE_LABELS.items()),
-)  # fmt: skip
-
-OTHER_TIMES: tuple[tuple[Field, str, str, tuple[str, ...]], ...] = (
-    ("host_s", "host", "the host's time", ("module", "functional", "pycuda", "pycuda-fused")),
-    ("span_s", "span", "the GPU's own time", (
-        "module", "graph", "pycuda-graph", "triton-graph", "megakernel", "megakernel-graph", "max-autotune",
-        "pycuda-fused", *STRASSEN)),
-    ("latency_s", "latency", "one call and its wait", (
-        "module", "graph", "max-autotune", "megakernel", "megakernel-graph", "best")),
-)  # fmt: skip
-"""For claims and ladders: another time of some ways, the name and label of its line."""
-
-
 FLOORED = ("megakernel", "megakernel graph", "best")
 """Lines near enough to the floor for it to be drawn; a figure without any of them keeps its linear scale."""
 
@@ -270,12 +214,14 @@ EXPERIMENT = Experiment(
         Axis("batch", BATCHES, label="batch (rows)", quick=(2, 16)),
         Axis("hidden", HIDDEN, label="hidden size", quick=(128, 512), noun="hidden size"),
     ),
-    variants=VARIANTS,
-    field="period_s",
-    lines=tuple(
-        Line(f"{way.replace('-', ' ')} {suffix}", way, field, f"{LABELS[way]}, {note}", shown=False)
-        for field, suffix, note, ways in OTHER_TIMES for way in ways
+    variants=(
+        *(_variant(way) for way in LABELS if way != "numpy"),
+        *(_variant(way, kind) for kind in KINDS for way in OF_KINDS),
+        *(Variant(f"cpu-{way}", f"CPU, {LABELS[way]}", "cpu", implementation=way, shown=shown,
+                  prepare_s=COMPILE_S if way == "compile" else 0.0) for way, shown in ON_CPU.items()),
+        *(Variant.twin(way, "cpu-queue", label) for way, label in QUEUE_LABELS.items()),
     ),
+    field="period_s",
     package=__name__,
     anchors=({"layers": 8, "batch": 16, "hidden": 256}, {"layers": 8, "batch": 128, "hidden": 2048}),
     guides=(
@@ -303,11 +249,8 @@ class NetworkInputs(PointInputs):
         """The result in float64."""
         return self.weights.reference()
 
-    def error(self, found: Any) -> float:
-        """||found - expected|| / ||expected||; NaN for what is no tensor of that shape, or not on that device."""
-        found = torch.from_numpy(found) if type(found).__module__ == "numpy" else found
-        if not isinstance(found, torch.Tensor):
-            return math.nan
+    def error(self, found: torch.Tensor) -> float:
+        """||found - expected|| / ||expected||; NaN for another shape or device."""
         return self.weights.error(found, self.expected)
 
 
@@ -315,7 +258,10 @@ def workload(variant: Variant, point: Point) -> Workload:
     """The variant's way of running the point's network; UnavailableError, with the reason, where it has none here."""
     way, network = variant.implementation, network_of(point, variant.operation)
     device = variant.processor
-    must_fit(needed_bytes(network), device, f"{variant.label} of {network}")
+    rows = network.batch * network.hidden
+    taken = 2 * network.weight_bytes + 6 * network.itemsize * rows  # weights, a packed copy, a few activations
+    reference = 8 * (network.hidden**2 + 2 * rows)  # one layer's in float64
+    must_fit(taken + reference, device, f"{variant.label} of {network}")
     given = NetworkInputs.of(network, device)
     tolerance = given.weights.tolerance * (STRASSEN_ROOM if way in STRASSEN_OPTIONS else 1.0)
     if is_queue(variant.device):
@@ -324,30 +270,21 @@ def workload(variant: Variant, point: Point) -> Workload:
         return Workload.in_orders(at_once if way == "graph" else orders, result, given.error, tolerance)
     if way.endswith("training"):
         return _training(way, given.weights)
-    run, close = _made(way, network, given)
-    return Workload(run, given.error, tolerance, close=close, warm=True)
+    made = _made(way, given.weights)
+    return Workload(made.run, given.error, tolerance, close=made.close, warm=True)
 
 
-def _made(way: str, network: Network, given: NetworkInputs) -> tuple[Run, Callable[[], None]]:
-    """A way on these weights, and what frees what it holds; `best` is the one that its own choice names."""
-    weights = given.weights
+def _made(way: str, weights: Weights) -> Prepared:
+    """A way on these weights; `best` is the one that its own choice names."""
     if way == "numpy":
-        return _numpy(given)
+        return Prepared(_numpy(weights))
     if way in STRASSEN_OPTIONS:
         return _by_strassen(way, weights)
     if way == "best":
         from brrr.networks.autotuning import best
 
-        sizes = (network.layers, network.batch, network.hidden)
-        chosen = best(*sizes, dtype=network.dtype, tf32=network.tf32, weights=weights)
-        return chosen.run, chosen.close
-    prepared = IMPLEMENTATIONS[way].build(network, weights)
-    return prepared.run, prepared.close
-
-
-def needed_bytes(network: Network) -> int:
-    """What a way takes, and one layer's weights in float64 for the reference."""
-    return network.memory_bytes + 8 * network.hidden * (network.hidden + 2 * network.batch)
+        return best(**asdict(weights.network), weights=weights)
+    return IMPLEMENTATIONS[way].build(weights)
 
 
 # ---- Strassen's algorithm ----
@@ -367,22 +304,15 @@ STRASSEN_ROOM = 5.0
 """Three levels make an error about three times as large; one TF32 product would still be found out."""
 
 
-def _by_strassen(way: str, weights: Weights) -> tuple[Run, Callable[[], None]]:
+def _by_strassen(way: str, weights: Weights) -> Prepared:
     """`StrassenMLP` on these weights; what it chooses as a CUDA Graph, the source's form launched one by one."""
-    from brrr.networks.prepared import captured
     from brrr.strassen.network import StrassenMLP
 
     model = StrassenMLP.of(weights.weights, weights.biases, **STRASSEN_OPTIONS[way])
-    x = weights.x
-
-    def run() -> torch.Tensor:
-        with torch.no_grad():
-            return cast("torch.Tensor", model(x))
-
-    if way == "strassen-one" or not x.is_cuda:
-        return run, lambda: None
-    prepared = captured(lambda _: run, weights)
-    return prepared.run, prepared.close
+    run: Run = torch.no_grad()(partial(model, weights.x))
+    if way == "strassen-one" or not weights.x.is_cuda:
+        return Prepared(run)
+    return captured(lambda _: run, weights)
 
 
 def _training(way: str, weights: Weights) -> Workload:
@@ -410,25 +340,23 @@ def _training(way: str, weights: Weights) -> Workload:
 # ---- the CPU's own: NumPy, and the CPU queue ----
 
 
-def _numpy(given: NetworkInputs) -> tuple[Run, Callable[[], None]]:
+def _numpy(weights: Weights) -> Run:
     """Three calls a layer into memory that is there already, as PyCUDA has it on a GPU: product, bias, ReLU."""
     import numpy as np
 
-    x = given.weights.x.numpy()
-    transposed = [w.numpy().T for w in given.weights.weights]
-    biases = [b.numpy() for b in given.weights.biases]
-    buffers = [np.full_like(x, np.nan) for _ in transposed]
-    layers = list(zip(transposed, biases, buffers, strict=True))
+    x, pairs = weights.x.numpy(), zip(weights.weights, weights.biases, strict=True)
+    layers = [(w.numpy().T, b.numpy(), np.full_like(x, np.nan)) for w, b in pairs]
+    result = torch.from_numpy(layers[-1][2])
 
-    def run() -> Any:
+    def run() -> torch.Tensor:
         y = x
         for w, b, out in layers:
             np.matmul(y, w, out=out)
             np.add(out, b, out=out)
             y = np.maximum(out, 0, out=out)
-        return y
+        return result
 
-    return run, lambda: None
+    return run
 
 
 def _orders(way: str, given: NetworkInputs) -> tuple[list[Run], torch.Tensor]:

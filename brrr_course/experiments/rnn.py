@@ -14,18 +14,20 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 from brrr.core.errors import NotRecordedError
-from brrr.core.measurement import Estimate, Field, Point
+from brrr.core.measurement import Estimate, Point
 from brrr.counting.cost import ITEMSIZE, Cost
 from brrr.gpu import is_gpu
 from brrr.gpu.precision import float32_recurrence
-from brrr.roofline.device_model import DeviceModel, model_of
+from brrr.networks.recurrent import precise, rung
+from brrr.roofline.device_model import model_of
 from brrr.roofline.figures import level_rate
 from brrr.roofline.peaks import short
 from brrr.roofline.persistent import Step
+from brrr.running.graphs import capture
 from brrr_course.experiments.checked import PointInputs, must_fit, peak_bytes_of, relative, worst
 from brrr_course.experiments.lazily import f, torch
 from brrr_course.experiments.predicted import unpredicted
-from brrr_course.nouns.experiment import Axis, Experiment, Line, Rate, Run, Variant, Workload
+from brrr_course.nouns.experiment import Axis, Experiment, Rate, Run, Variant, Workload, lies_on
 from brrr_course.nouns.expression import Table, fastest, pointwise
 from brrr_course.nouns.source import Evidence
 
@@ -80,78 +82,45 @@ SIZES = {
     ("lstm", "float16"): (512, 768, 1152, 1280, 2048),
 }
 """Beside MAIN; each size and batch is one more plan, whose first call compiles and tries several kernels."""
-AT_EACH_SIZE = (1, 64)
-ODD_BATCHES, ODD_SIZE = (3, 4, 24, 96), 1152
-LOOPED = (1, 2, 3, 4, 8, 16, 64)
-CHOSEN = (1, 4, 16, 64)
-"""Where training and cuDNN in a CUDA Graph are measured, at MAIN."""
 OTHERS = {("rnn_relu", "float32"): (1, 64), ("rnn_tanh", "bfloat16"): (1, 16, 64), ("lstm", "bfloat16"): (1, 16, 64)}
 """Batches of what is only compared with another cell or type, at MAIN; no other ReLU and no other bfloat16."""
-LONGEST = (1, 4, 64)
-PLAN_S = 1.3
-"""About what choosing a plan takes where its kernels are not compiled yet, spread over its points."""
-
-CPU_HIDDEN, CPU_BATCHES = (32, 256, 512), (1, 4, 16)
-
+TWO: At = {"cell": ("rnn_tanh", "lstm"), "dtype": ("float32", "float16"), "steps": STEPS[:2], "hidden": (MAIN,)}
+IN_FLOAT32: At = {**TWO, "dtype": ("float32",)}
+GRID: tuple[At, ...] = (
+    {**TWO, "batch": BATCHES}, {**TWO, "hidden": HIDDEN[:1], "batch": (1,)},
+    *({**TWO, "cell": (c,), "dtype": (d,), "hidden": sizes, "batch": (1, 64)} for (c, d), sizes in SIZES.items()),
+    *({**TWO, "cell": (c,), "dtype": (d,), "batch": batches} for (c, d), batches in OTHERS.items()),
+    {**IN_FLOAT32, "hidden": (1152,), "batch": (3, 4, 24, 96)}, {**IN_FLOAT32, "steps": STEPS[2:], "batch": (1, 4, 64)},
+)  # fmt: skip
+"""The lines through the grid on which ours and cuDNN are measured."""
+LOOPED, CHOSEN = {**TWO, "batch": (1, 2, 3, 4, 8, 16, 64)}, {**TWO, "batch": (1, 4, 16, 64)}
+"""Where a loop is, and where training and cuDNN in a CUDA Graph are."""
+CPU_GRID: tuple[At, ...] = (
+    {**IN_FLOAT32, "hidden": (32, 256, 512), "batch": (1, 4, 16)}, {**IN_FLOAT32, "cell": CELLS[:1], "batch": (1,)},
+)  # fmt: skip
 PADDED = {"cudnn-pad8": 8, "cudnn-pad16": 16}
 """To a multiple of what cuDNN's batch is padded."""
 
 
 def supports(variant: Variant, point: Point) -> bool:
     """Which way is measured at which point."""
-    cell, dtype = str(point["cell"]), str(point["dtype"])
-    batch, hidden, steps = (int(point[name]) for name in ("batch", "hidden", "steps"))
+    name = variant.implementation
     if not variant.on_gpu:
-        plain = dtype == "float32" and cell != "rnn_relu" and steps != STEPS[-1]
-        small = hidden in CPU_HIDDEN and batch in CPU_BATCHES
-        return plain and (small or (hidden == MAIN and batch == 1 and cell == "rnn_tanh"))
-    if not _in_grid(cell, dtype, hidden, batch, steps):
+        return any(lies_on(point, line) for line in CPU_GRID)
+    whole = PADDED.get(name.removesuffix("-graph"), 0)
+    if whole and (point["dtype"] == "float32" or int(point["batch"]) % whole == 0 or point["hidden"] == HIDDEN[0]):
         return False
-    usual = cell != "rnn_relu" and dtype != "bfloat16" and hidden == MAIN and steps != STEPS[-1]
-    match variant.implementation:
-        case "cudnn-pad8" | "cudnn-pad16" as way:
-            return dtype != "float32" and hidden != HIDDEN[0] and batch % PADDED[way] != 0
-        case "graph":
-            return usual and batch in LOOPED
-        case "cudnn-graph" | "persistent-graph" | "train-persistent" | "train-cudnn":
-            return usual and batch in CHOSEN
-        case "cudnn-pad8-graph" | "cudnn-pad16-graph" as way:
-            return usual and dtype != "float32" and batch in CHOSEN and batch % PADDED[way.removesuffix("-graph")] != 0
-        case _:
-            return True
-
-
-def _in_grid(cell: str, dtype: str, hidden: int, batch: int, steps: int) -> bool:
-    """Where ours and cuDNN are measured: all batches at one size, some at each."""
-    longest = steps == STEPS[-1]
-    if (cell, dtype) in OTHERS:
-        return hidden == MAIN and batch in OTHERS[cell, dtype] and not longest
-    if (cell, dtype) not in SIZES:
-        return False
-    if longest:
-        return hidden == MAIN and batch in LONGEST and dtype == "float32"
-    if hidden in (HIDDEN[0], MAIN):
-        return hidden == MAIN or batch == 1
-    odd = hidden == ODD_SIZE and batch in ODD_BATCHES and dtype == "float32"
-    return odd or (hidden in SIZES[cell, dtype] and batch in AT_EACH_SIZE)
-
-
-def recurrent_flop(point: Point) -> float:
-    """FLOP of the recurrent products of all steps; the input's product, of as many inputs, has as many.
-
-    >>> recurrent_flop({"cell": "lstm", "hidden": 2, "batch": 3, "steps": 5})
-    480.0
-    """
-    gates = 4 if point["cell"] == "lstm" else 1
-    return 2.0 * gates * int(point["hidden"]) ** 2 * int(point["batch"]) * int(point["steps"])
+    if name in ("persistent", "cudnn", *PADDED):
+        return any(lies_on(point, line) for line in GRID)
+    return lies_on(point, LOOPED if name == "graph" else CHOSEN)
 
 
 def cost(variant: Variant, point: Point) -> Cost:
     """FLOP of the products, three times as many in training; bytes of input, result and weights, each once."""
-    hidden, gates = int(point["hidden"]), 4 if point["cell"] == "lstm" else 1
-    values = 2 * hidden * int(point["batch"]) * int(point["steps"]) + 2 * gates * hidden**2
+    hidden, rows = int(point["hidden"]), int(point["batch"]) * int(point["steps"])
+    weights = 2 * hidden**2 * (4 if point["cell"] == "lstm" else 1)
     passes = 3 if variant.operation == "train" else 1
-    return Cost(2 * recurrent_flop(point) * passes, float(ITEMSIZE[str(point["dtype"])] * values))
+    return Cost(2.0 * weights * rows * passes, float(ITEMSIZE[str(point["dtype"])] * (2 * hidden * rows + weights)))
 
 
 LABELS = {
@@ -166,16 +135,8 @@ LABELS = {
 }  # fmt: skip
 SHOWN = ("persistent", "cudnn", "graph")
 TRAINED = ("train-persistent", "train-cudnn")
-PREPARE_S = {"persistent": PLAN_S, "persistent-graph": PLAN_S, "train-persistent": 2 * PLAN_S}
-
-
-def _variant(name: str, label: str) -> Variant:
-    """Each way by the device's own time, training in a loop."""
-    field: Field | None = "period_s" if name in TRAINED else None
-    kind = "train" if name in TRAINED else ""
-    return Variant(
-        name, label, "cuda", prepare_s=PREPARE_S.get(name, 0.0), operation=kind, field=field, shown=name in SHOWN
-    )
+PREPARE_S = {"persistent": 1.3, "persistent-graph": 1.3, "train-persistent": 2.6}
+"""About what choosing a plan takes where its kernels are not compiled yet, spread over its points."""
 
 
 EXPERIMENT = Experiment(
@@ -189,14 +150,12 @@ EXPERIMENT = Experiment(
         Axis("dtype", DTYPES, label="type", scale="category", quick=("float32",)),
     ),
     variants=(
-        *(_variant(name, label) for name, label in LABELS.items()),
+        *(Variant(name, label, prepare_s=PREPARE_S.get(name, 0.0), shown=name in SHOWN,
+                  operation="train" if name in TRAINED else "", field="period_s" if name in TRAINED else None)
+          for name, label in LABELS.items()),
         Variant("cpu", "PyTorch's layer on the CPU", "cpu", stands_in_for=("cudnn",)),
     ),
     field="span_s",
-    lines=tuple(  # where a call overfills the gate
-        Line(f"{name.replace('-', ' ')} loop", name, "period_s", f"{label}, in a loop", shown=False)
-        for name, label in LABELS.items() if name not in TRAINED
-    ),
     package=__name__, needs="CUDA",
     anchors=({"batch": 4, "hidden": MAIN, "steps": LONG, "cell": "rnn_tanh", "dtype": "float32"},),
     predicts=unpredicted,
@@ -213,39 +172,29 @@ TINY = 32
 """At this hidden size a step is the exchange."""
 
 
-def exchange(evidence: Evidence, cell: str, dtype: str) -> Estimate:
-    """A trip of the state to the L2 cache and back, as a step shows it that has next to nothing else to do."""
-    tiny: Estimate = step(evidence, "persistent", **place(cell, dtype, 1, TINY))
-    return tiny
-
-
 def floor_of(evidence: Evidence, at: At) -> Step:
     """The floor of a step, with the exchange from the same source and the rates recorded for its device.
 
-    The input's product for all steps comes before the first one, so its share of a step is added.
+    The exchange is a trip of the state to the L2 cache and back, as a step shows it that has next to nothing else to
+    do: one of hidden size TINY. The input's product for all steps comes before the first one, so its share of a step is
+    added.
     """
     from brrr.kernels.recurrent.plan import plan
 
     cell, dtype, batch, hidden = str(at["cell"]), str(at["dtype"]), int(at["batch"]), int(at["hidden"])
-    exchanged = exchange(evidence, cell, dtype)
     made = plan(cell, hidden=hidden, batch=batch, dtype=dtype)
     model = model_of(evidence.datasheet().key)
     if not model.curves:
         raise NotRecordedError(f"no peaks were measured on {model.device}")
-    matmul = model.value(f"matmul.{short(dtype)}")
+    rate = matmul = model.value(f"matmul.{short(dtype)}")
+    if dtype == "float32":
+        rate = model.value("matmul.tf32") / PRODUCTS if made.tiles else model.value("arithmetic.fp32.fma")
     parts = {
-        "exchange": exchanged.median,
+        "exchange": step(evidence, "persistent", **place(cell, dtype, 1, TINY)).median,
         "state": made.state_bytes / level_rate(model.curves["read"], batch * hidden * ITEMSIZE[dtype]),
-        "arithmetic": made.flop / _rate(model, made.tiles, dtype, matmul),
+        "arithmetic": made.flop / rate,
     }
     return Step(parts, serial_s=made.flop / matmul)
-
-
-def _rate(model: DeviceModel, tiles: bool, dtype: str, matmul: float) -> float:
-    """FLOP/s of the units that the plan computes on."""
-    if dtype != "float32":
-        return matmul
-    return model.value("matmul.tf32") / PRODUCTS if tiles else model.value("arithmetic.fp32.fma")
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -328,59 +277,31 @@ def workload(variant: Variant, point: Point) -> Workload:
 
 def _module(given: RecurrentInputs) -> Run:
     """torch's own layer, which on a GPU is cuDNN's."""
-
-    def run() -> torch.Tensor:
-        with torch.no_grad(), float32_recurrence():
-            found: torch.Tensor = given.module(given.x)[0]
-        return found
-
-    return run
+    return precise(lambda: given.module(given.x)[0])
 
 
 def _padded(given: RecurrentInputs, whole: int) -> Run:
     """The layer on a batch with rows of zeros up to a multiple of `whole`; copying them is part of the time."""
     batch = given.x.shape[1]
-
-    def run() -> torch.Tensor:
-        with torch.no_grad(), float32_recurrence():
-            found: torch.Tensor = given.module(f.pad(given.x, (0, 0, 0, -batch % whole)))[0]
-        return found[:, :batch]
-
-    return run
+    return precise(lambda: given.module(f.pad(given.x, (0, 0, 0, -batch % whole)))[0][:, :batch])
 
 
-def _cudnn_graph(given: RecurrentInputs, whole: int = 0) -> Run:
-    from brrr.running.graphs import capture
-
-    return capture(_padded(given, whole) if whole else _module(given)).replay
-
-
-def _persistent_graph(given: RecurrentInputs) -> Run:
-    from brrr.running.graphs import capture
-
-    return capture(persistent(given)).replay
+def _loop(given: RecurrentInputs) -> Run:
+    """A product for each gate at each step and torch's pointwise kernels."""
+    return rung("naive", given.module, given.x)
 
 
-def _loop_graph(given: RecurrentInputs) -> Run:
-    """A product for each gate at each step and torch's pointwise kernels, as one CUDA Graph."""
-    from brrr.networks.recurrent import rung
-    from brrr.running.graphs import capture
-
-    with torch.no_grad():
-        return capture(rung("naive", given.module, given.x)).replay
+def _captured(given: RecurrentInputs, make: Callable[[RecurrentInputs], Run]) -> Run:
+    """Another way as one CUDA Graph."""
+    return capture(make(given)).replay
 
 
-def persistent(given: Any) -> Run:
+def persistent(given: RecurrentInputs) -> Run:
     """The weights of the module kept on the chip."""
     from brrr.kernels.recurrent import PersistentRNN
 
     net = PersistentRNN(given.module, choose=False)
-
-    def run() -> torch.Tensor:
-        with torch.no_grad():
-            found: torch.Tensor = net(given.x)[0]
-        return found
-
+    run: Run = torch.no_grad()(lambda: net(given.x)[0])
     return run
 
 
@@ -396,19 +317,16 @@ def _train_cudnn(given: RecurrentInputs) -> Run:
     module = copy.deepcopy(given.module).train()
     if is_gpu(given.x.device):
         module.flatten_parameters()  # a copy's weights lie apart: each call would put them together
-
-    def run() -> tuple[torch.Tensor, ...]:
-        with float32_recurrence():
-            return gradients(module, module, given.x, given.above)
-
+    run: Run = float32_recurrence()(lambda: gradients(module, module, given.x, given.above))
     return run
 
 
 MAKERS: dict[str, Callable[[RecurrentInputs], Run]] = {
-    "persistent": persistent, "persistent-graph": _persistent_graph, "cudnn": _module, "cpu": _module,
-    **{way: partial(_padded, whole=whole) for way, whole in PADDED.items()},
-    **{f"{way}-graph": partial(_cudnn_graph, whole=whole) for way, whole in PADDED.items()},
-    "cudnn-graph": _cudnn_graph, "graph": _loop_graph,
+    "persistent": persistent, "cudnn": _module, **{way: partial(_padded, whole=whole) for way, whole in PADDED.items()},
+}  # fmt: skip
+MAKERS |= {
+    **{f"{way}-graph": partial(_captured, make=make) for way, make in MAKERS.items()},
+    "graph": partial(_captured, make=_loop), "cpu": _module,
     "train-persistent": _train_persistent, "train-cudnn": _train_cudnn,
 }  # fmt: skip
 

@@ -10,29 +10,26 @@ from __future__ import annotations
 from typing import Any
 
 from brrr.core.errors import NotRecordedError
-from brrr.core.measurement import Field, Point, Value
+from brrr.core.measurement import Point, Value
 from brrr.counting.cost import ITEMSIZE, Cost, matmul_cost
 from brrr.gpu.precision import float32_products
+from brrr.networks.recurrent import GATES, LOOPS, rung
+from brrr.running.graphs import capture
 from brrr_course.experiments.checked import must_fit, relative
 from brrr_course.experiments.gemm import blocks
 from brrr_course.experiments.lazily import torch
 from brrr_course.experiments.predicted import unpredicted
 from brrr_course.experiments.rnn import TOLERANCES, RecurrentInputs, persistent
-from brrr_course.nouns.experiment import Axis, Experiment, Line, Rate, Run, Variant, Workload
+from brrr_course.nouns.experiment import Axis, Experiment, Line, Rate, Run, Variant, Workload, lies_on
 from brrr_course.nouns.expression import Table
 from brrr_course.nouns.source import Evidence
 
-LOOPS = ("naive", "combined", "streamed", "fused", "transposed", "inputs2", "inputs", "wavefront")
-GRAPHS = {f"{name}-graph": name for name in LOOPS[:-1]}
+GRAPHS = {f"{name}-graph": name for name in LOOPS if name != "wavefront"}
 """The loop of each way that is one in a CUDA Graph, where no launch takes part; wavefront's is the rung `graph`."""
-RUNGS = (*LOOPS, "graph", "compiled", "cudnn", "cudnn-padded")
-"""As `brrr.networks.recurrent` names them, which this module does not load: it needs torch."""
 PRODUCTS = ("gate-product", "state-product", "inputs-product")
 """Single products of a layer: one gate's and all gates' of the state, and all gates' of all steps' inputs."""
-ON_CPU = ("naive", "combined", "inputs", "cudnn")
 
-CELLS = ("rnn_tanh", "gru", "lstm")
-GATES = {"rnn_tanh": 1, "gru": 3, "lstm": 4}
+CELLS = tuple(GATES)
 DTYPES = ("float32", "float16")
 HIDDEN, BATCH, LAYERS, STEPS = 512, 64, 4, 64
 """The paper's network, an LSTM in float32; and how many time steps most is measured with."""
@@ -46,7 +43,6 @@ INPUTS = ("transposed", "inputs2", "inputs")
 """How many steps' input products are one: one, two, all."""
 FAST = ("graph", "cudnn", "persistent")
 """At the most steps nothing else is measured: a call of a loop takes long there."""
-CPU_SIZE, CPU_BATCHES, CPU_LENGTHS, CPU_DEPTHS = 256, (1, 4, 16), (16, STEPS), (1, LAYERS)
 
 
 def place(
@@ -57,75 +53,40 @@ def place(
     return {"batch": batch, "hidden": hidden, "steps": steps, "layers": layers, "cell": cell, "dtype": dtype}
 
 
+def through(**values: tuple[Value, ...]) -> dict[str, tuple[Value, ...]]:
+    """Points that lie through the paper's network along these axes."""
+    return {name: (value,) for name, value in place().items()} | values
+
+
+GRID = (
+    ((*LOOPS, *FAST, "compiled"), through(cell=CELLS)),
+    ((*LOOPS, *FAST), through(cell=CELLS, dtype=("float16",))),
+    ((*LOOPS, *FAST), through(hidden=SIZES)),
+    ((*LOOPS, *FAST), through(layers=DEPTHS)),
+    ((*LOOPS, *FAST), through(steps=LENGTHS[:-1])),
+    (FAST, through(steps=LENGTHS[-1:])),
+    ((*INPUTS, "wavefront", *FAST), through(batch=DEEP_BATCHES)),
+    ((*FAST, *PRODUCTS), through(hidden=SIZES, layers=(1,))),
+    ((*LOOPS, *PRODUCTS), through(batch=BATCHES, layers=(1,))),
+    ((*INPUTS, *FAST), through(batch=BATCHES, layers=(1,), cell=CELLS)),
+    (PRODUCTS[1:], through(layers=(1,), cell=CELLS)),  # a gate's product is the same in each cell
+    (("cudnn", "cudnn-padded", "persistent"),
+     through(batch=HALF_BATCHES, hidden=(HALF_SIZE,), layers=(1,), cell=("rnn_tanh", "lstm"), dtype=("float16",))),
+)  # fmt: skip
+"""What is measured on which lines through the grid."""
+CPU_GRID = through(batch=(1, 4, 16), hidden=(256,), steps=(16, STEPS), layers=(1, LAYERS))
+
+
 def supports(variant: Variant, point: Point) -> bool:
     """Which way is measured at which point."""
+    name, batch, steps = variant.implementation, int(point["batch"]), int(point["steps"])
     if not variant.on_gpu:
-        return _on_cpu(point)
-    name, cell, layers = variant.implementation, point["cell"], int(point["layers"])
-    if (name == "persistent" and cell == "gru") or (name == "wavefront" and layers == 1):
+        return lies_on(point, CPU_GRID)
+    if (name == "persistent" and point["cell"] == "gru") or (name == "wavefront" and point["layers"] == 1):
         return False
-    if name == "cudnn-padded":
-        return padded(point) and _half_line(point)
-    if name in GRAPHS:
-        return GRAPHS[name] in measured(point) and int(point["steps"]) <= STEPS
-    return name in measured(point)
-
-
-def measured(point: Point) -> tuple[str, ...]:
-    """The ways of a point, before those that have no form there are left out."""
-    cell, dtype = point["cell"], point["dtype"]
-    hidden, batch, steps, layers = (int(point[name]) for name in ("hidden", "batch", "steps", "layers"))
-    if _half_line(point):
-        return ("cudnn", "persistent")
-    if hidden != HIDDEN:
-        return _of_size(point)
-    if (batch, layers, steps) == (BATCH, LAYERS, STEPS):
-        return (*LOOPS, *FAST, "compiled") if dtype == "float32" else (*LOOPS, *FAST)
-    if dtype != "float32":
-        return ()
-    if steps != STEPS:
-        at_centre = cell == "lstm" and (batch, layers) == (BATCH, LAYERS)
-        return () if not at_centre else FAST if steps == LENGTHS[-1] else (*LOOPS, *FAST)
-    if cell != "lstm":
-        return _of_one_layer(batch) if layers == 1 else ()
-    if layers == 1 and batch in BATCHES:
-        return (*LOOPS, *FAST, *PRODUCTS)
-    if layers == LAYERS and batch in DEEP_BATCHES:
-        return (*INPUTS, "wavefront", *FAST)
-    return (*LOOPS, *FAST) if batch == BATCH else ()
-
-
-def _of_one_layer(batch: int) -> tuple[str, ...]:
-    """The line of batches of the other cells; a gate's product is the same in each cell."""
-    return () if batch not in BATCHES else (*INPUTS, *FAST, *PRODUCTS[1:]) if batch == BATCH else (*INPUTS, *FAST)
-
-
-def _of_size(point: Point) -> tuple[str, ...]:
-    """The line of hidden sizes: the ladder at all layers, the fastest ways and the products at one."""
-    if (point["cell"], point["dtype"], point["batch"], point["steps"]) != ("lstm", "float32", BATCH, STEPS):
-        return ()
-    return {LAYERS: (*LOOPS, *FAST), 1: (*FAST, *PRODUCTS)}.get(int(point["layers"]), ())
-
-
-def _half_line(point: Point) -> bool:
-    """cuDNN's line of batches in float16; with its batch padded only where that changes it."""
-    at = tuple(point[name] for name in ("dtype", "hidden", "steps", "layers"))
-    return at == ("float16", HALF_SIZE, STEPS, 1) and point["cell"] != "gru" and int(point["batch"]) in HALF_BATCHES
-
-
-def padded(point: Point) -> bool:
-    """Whether padding changes the batch.
-
-    >>> padded({"batch": 8}), padded({"batch": 9})
-    (False, True)
-    """
-    return int(point["batch"]) % 8 != 0
-
-
-def _on_cpu(point: Point) -> bool:
-    hidden, batch, steps, layers = (int(point[name]) for name in ("hidden", "batch", "steps", "layers"))
-    small = hidden == CPU_SIZE and batch in CPU_BATCHES and steps in CPU_LENGTHS and layers in CPU_DEPTHS
-    return small and point["cell"] == "lstm" and point["dtype"] == "float32"
+    if (name == "cudnn-padded" and batch % 8 == 0) or (name in GRAPHS and steps > STEPS):
+        return False
+    return any(GRAPHS.get(name, name) in ways and lies_on(point, line) for ways, line in GRID)
 
 
 LOOP_LABELS = {
@@ -141,6 +102,7 @@ LABELS = {
     "gate-product": "one gate's recurrent product", "state-product": "a step's recurrent product",
     "inputs-product": "all steps' input product",
 }  # fmt: skip
+ON_CPU = {**{name: LOOP_LABELS[name] for name in ("naive", "combined", "inputs")}, "cudnn": "PyTorch's layer"}
 SHOWN = ("naive", "wavefront", "graph", "cudnn", "persistent")
 TRACED = ("naive", "fused", "wavefront", "graph")
 """Whose timelines are recorded, of few steps."""
@@ -171,16 +133,6 @@ def cost(variant: Variant, point: Point) -> Cost:
     return Cost(2.0 * weights * each, float(itemsize * (weights + 2 * hidden * each)))
 
 
-def _variant(name: str, label: str) -> Variant:
-    field: Field | None = "span_s" if name in PRODUCTS else None
-    return Variant(name, label, prepare_s=PREPARE_S.get(name, 0.0), field=field, shown=name in SHOWN)
-
-
-def _cpu_variant(name: str) -> Variant:
-    label = "PyTorch's layer" if name == "cudnn" else LABELS[name]
-    return Variant.twin(name, "cpu", f"{label} on the CPU")
-
-
 EXPERIMENT = Experiment(
     title="A recurrent network, rung by rung",
     question="What does each rung gain?",
@@ -192,7 +144,11 @@ EXPERIMENT = Experiment(
         Axis("cell", CELLS, label="cell", scale="category", quick=("lstm",)),
         Axis("dtype", DTYPES, label="type", scale="category", quick=("float32",)),
     ),
-    variants=(*(_variant(name, label) for name, label in LABELS.items()), *map(_cpu_variant, ON_CPU)),
+    variants=(
+        *(Variant(name, label, prepare_s=PREPARE_S.get(name, 0.0), field="span_s" if name in PRODUCTS else None,
+                  shown=name in SHOWN) for name, label in LABELS.items()),
+        *(Variant.twin(name, "cpu", f"{label} on the CPU") for name, label in ON_CPU.items()),
+    ),
     field="period_s",
     lines=tuple(  # by the device's own time, too
         Line(f"{name.replace('-', ' ')} span", name, "span_s", f"{label}: span", shown=False)
@@ -223,18 +179,11 @@ def workload(variant: Variant, point: Point) -> Workload:
     must_fit(KEPT * 4 * gates + 4 * int(cost(variant, point).bytes), device, what)
     given = RecurrentInputs.of(str(point["cell"]), hidden, batch, steps, str(point["dtype"]), device, layers)
     run, error = product(name, given) if name in PRODUCTS else (way(name, given), given.error)
-
-    def checked(found: Any, kept: RecurrentInputs = given) -> float:
-        return error(found)
-
-    return Workload(run, checked, TOLERANCES[str(point["dtype"])], warm=True)
+    return Workload(run, error, TOLERANCES[str(point["dtype"])], warm=True)
 
 
 def way(name: str, given: RecurrentInputs) -> Run:
     """A rung of the ladder, in a CUDA Graph or not, or the weights kept on the chip."""
-    from brrr.networks.recurrent import rung
-    from brrr.running.graphs import capture
-
     if name == "persistent":
         return persistent(given)
     if name in GRAPHS:
@@ -260,7 +209,10 @@ def product(name: str, given: RecurrentInputs) -> tuple[Run, Any]:
         with torch.no_grad():
             return torch.addmm(bias, x, w.t(), out=out)
 
-    return run, lambda found: relative(found, torch.addmm(bias.double(), x.double(), w.double().t()), x.dtype)
+    def error(found: Any, kept: RecurrentInputs = given) -> float:
+        return relative(found, torch.addmm(bias.double(), x.double(), w.double().t()), x.dtype)
+
+    return run, error
 
 
 # ---------------------------------------------------------------------------------------------------------------------

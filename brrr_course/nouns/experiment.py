@@ -110,6 +110,15 @@ class Axis:
         return 10 * abs(a - b) / ((max(numbers) - min(numbers)) or 1.0)
 
 
+def lies_on(point: Point, line: Mapping[str, Collection[Value]]) -> bool:
+    """Whether a point has one of the values that a line through a grid has on each axis that it tells.
+
+    >>> lies_on({"batch": 4, "hidden": 32}, {"batch": (1, 4)})
+    True
+    """
+    return all(point[name] in values for name, values in line.items())
+
+
 def accelerator() -> Processor:
     """What torch calls the accelerator that it uses here; "cuda" where it has none, which then is what is missing."""
     return tensors_on(gpu_here() or CUDA)

@@ -50,7 +50,7 @@ def few_tilings(monkeypatch: pytest.MonkeyPatch) -> None:
 def built(name: str, weights: Weights) -> Prepared:
     """The way, ready to run; what kernels of ours do not take, or a library that is not here, skips the test."""
     try:
-        return IMPLEMENTATIONS[name].build(weights.network, weights)
+        return IMPLEMENTATIONS[name].build(weights)
     except BrrrError as refusal:
         if "launched" not in IMPLEMENTATIONS[name].maker:
             raise
@@ -254,9 +254,9 @@ def test_the_fastest_of_cublas_and_cublaslt(m: int, k: int, n: int, tf32: bool) 
 def test_the_process_ends_cleanly() -> None:
     """A context still pushed at exit, or a handle destroyed too late, would abort."""
     code = (
-        "import torch; from brrr.networks import *; n = Network(2, 4, 64); w = Weights.random(n, 'cuda')\n"
+        "import torch; from brrr.networks import *; w = Weights.random(Network(2, 4, 64), 'cuda')\n"
         "from brrr.kernels import relu; x = torch.ones(64, device='cuda'); relu.prepared_launch(x, x)()\n"
-        "made = [IMPLEMENTATIONS[k].build(n, w) for k in ('pycuda', 'pycuda-fused', 'pycuda-graph')]\n"
+        "made = [IMPLEMENTATIONS[k].build(w) for k in ('pycuda', 'pycuda-fused', 'pycuda-graph')]\n"
         "print(max(w.error(m.run()) for m in made) <= w.tolerance)"
     )
     quiet = ["-W", "ignore:Synchronization debug mode is a prototype"]  # a mode that is used on purpose

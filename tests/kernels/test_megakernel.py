@@ -35,10 +35,12 @@ def test_a_plan_covers_the_network_and_fits(layers: int, batch: int, hidden: int
             and made.tiles * made.tile_rows * made.tile_quads * 4 == made.rows * made.columns
         )
         assert made.slots >= 2 and made.slots % made.k_warps == 0, "each warp finds its chunks in the same slots"
-        assert made.shared_bytes <= gpu.shared_of(made.blocks) and made.slot_bytes % 16 == 0
+        assert made.shared_bytes <= gpu.shared_bytes and made.slot_bytes % 16 == 0
         assert 4 * made.tile_rows * made.width <= LARGEST_INPUT and made.chunks % made.k_warps == 0
         assert made.needed_registers <= made.registers and (
-            made.grid(batch) <= gpu.at_once(1) if made.wide else gpu.at_once(made.cluster, made.blocks)
+            made.clusters(batch) * made.cluster <= gpu.active_clusters[1]
+            if made.wide
+            else made.cluster in gpu.active_clusters
         )
 
 

@@ -1,4 +1,6 @@
-"""The ladder of recurrent networks on a CPU: every rung that runs there against float64, and what is refused."""
+"""The ladder of recurrent networks on a CPU: rungs against float64, what is refused, and streams as they are played."""
+
+from typing import ClassVar
 
 import pytest
 import torch
@@ -80,3 +82,56 @@ def test_every_network_is_compiled_however_many_there_were(monkeypatch: pytest.M
         module, x = torch.nn.LSTM(3, hidden), torch.randn(2, 2, 3)
         compiled(checked(module, x), x)
         assert len(graphs) == hidden - 1
+
+
+class Queue:
+    """A stream that only knows what has been done before what it is given next."""
+
+    current: ClassVar[list["Queue"]] = []
+
+    def __init__(self) -> None:
+        self.done: set[tuple[str, int, int]] = set()
+
+    def wait_stream(self, other: "Queue") -> None:
+        self.done |= other.done
+
+    def __enter__(self) -> None:
+        self.current.append(self)
+
+    def __exit__(self, *_: object) -> None:
+        self.current.pop()
+
+
+@pytest.mark.parametrize("name", ["transposed", "inputs2", "wavefront"])
+@pytest.mark.parametrize(("layers", "steps"), [(1, 3), (2, 4), (4, 9)])
+def test_streams_wait_for_what_they_need_and_for_no_more(
+    name: str, layers: int, steps: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class OnGpu(torch.Tensor):
+        is_cuda = True
+
+    def made(layer: int, block: range) -> None:
+        own, wave = Queue.current[-1].done, name == "wavefront"
+        assert not layer or all(("step", layer - 1, step) in own for step in block), "its inputs"
+        assert not wave or ("step", layer - 1, block.stop) not in own, (
+            "no step of the layer below that it has no use for"
+        )
+        assert ("step", layer, 0) not in own, "it runs ahead of the steps"
+        own |= {("input", layer, step) for step in block}
+
+    def stepped(layer: int, step: int) -> None:
+        own = Queue.current[-1].done
+        assert ("input", layer, step) in own and (not step or ("step", layer, step - 1) in own)
+        own.add(("step", layer, step))
+
+    monkeypatch.setattr(torch.cuda, "Stream", Queue)
+    monkeypatch.setattr(torch.cuda, "stream", lambda queue: queue)
+    monkeypatch.setattr(torch.cuda, "current_stream", lambda: Queue.current[-1])
+    monkeypatch.setattr(StepLoop, "_launches", lambda *_: None)
+    x = torch.randn(steps, 2, 3)
+    loop = StepLoop(checked(torch.nn.LSTM(3, 4, layers), x), x.as_subclass(OnGpu), LOOPS[name])
+    monkeypatch.setattr(loop, "_input", made)
+    monkeypatch.setattr(loop, "_step", stepped)
+    with (start := Queue()):
+        loop()
+    assert {("step", layer, step) for layer in range(layers) for step in range(steps)} <= start.done

@@ -14,7 +14,7 @@ from brrr.core.heavy import driver, torch
 from brrr.gpu import launching
 from brrr.gpu.nvrtc import check
 from brrr.gpu.nvrtc import function as function_of
-from brrr.kernels.megakernel.plan import CLUSTERS, H200, Gpu, MegakernelPlan, NetworkShape, plans, wide_plans
+from brrr.kernels.megakernel.plan import CLUSTERS, Gpu, MegakernelPlan, NetworkShape, plans, wide_plans
 from brrr.roofline.persistent import Step, persistent_s
 
 CLUSTER_SOURCE, CLUSTER_KERNEL = "kernels/megakernel/megakernel.cu", "brrr_mega_cluster"
@@ -28,7 +28,7 @@ USUAL = MegakernelPlan(128, 128, 8, 4, 4, 1, 1, 128, 8)
 
 @lru_cache(maxsize=16)
 def gpu_of(device_index: int) -> Gpu:
-    """What a plan depends on, asked of the driver: with one block a multiprocessor, and with two."""
+    """What a plan depends on, asked of the driver."""
     if torch.cuda.get_device_capability(device_index) < (9, 0):
         return NO_CLUSTERS
     function = function_of(CLUSTER_SOURCE, CLUSTER_KERNEL, device_index, USUAL.defines())
@@ -36,15 +36,8 @@ def gpu_of(device_index: int) -> Gpu:
     shared = int(check(driver.cuDeviceGetAttribute(opt_in, driver.CUdevice(device_index)), "its shared memory"))
     launching.allow_shared(function, shared)
     launching.allow_clusters_of_16(function)
-    with_all = Gpu(shared, {})
-    one, two = (active(function, with_all.shared_of(blocks)) for blocks in (1, 2))
-    return Gpu(shared, one, two)
-
-
-def active(function: Any, shared: int) -> dict[int, int]:
-    """Clusters of each size that run at once, with blocks of so much shared memory."""
     counts = {size: launching.active_clusters(function, size, 128, shared) for size in CLUSTERS}
-    return {size: count for size, count in counts.items() if count}
+    return Gpu(shared, {size: count for size, count in counts.items() if count})
 
 
 def cluster_function(made: MegakernelPlan, device_index: int) -> Any:
@@ -70,16 +63,8 @@ def grid_blocks(function: Any, device_index: int) -> int:
     return count
 
 
-def current_device() -> int:
-    if not torch.cuda.is_available():
-        raise UnavailableError("megakernel: no GPU is here; a recorded measurement is shown instead")
-    return int(torch.cuda.current_device())
-
-
 # ---------------------------------------------------------------------------------------------------------------------
 # How long a plan of the megakernel should take, and so which is best.
-
-__all__ = ["H200", "NetworkShape", "plan", "predicted_s"]
 
 LAUNCH_S, START_S, START_CHUNK_S, START_WARP_S = 2.03e-6, 0.60e-6, 0.064e-6, 0.007e-6
 """A launch of clusters; a block's start, to the first loads from L2, with what each chunk of a layer and each warp add
@@ -93,8 +78,8 @@ LAYER_CYCLES, CHUNK_CYCLES, ROW_CYCLES, MEETING_CYCLES = 389, 77, 83, 10
 """From a block's last input to its last result at the others; what a warp's chunks add to it, one after the other; each
 row of the block; and adding up over the warps that share a tile."""
 
-SCHEDULERS = 4
-"""Of a multiprocessor: so many warps issue at a time."""
+SCHEDULERS, RESERVED_BYTES = 4, 1024
+"""Of a multiprocessor: so many warps issue at a time; shared memory that each block takes for the system."""
 
 READ_BYTES, FMAS = 136, 79
 """What a multiprocessor does in a cycle: bytes from shared memory to its lanes, and multiply-adds (of 128)."""
@@ -135,8 +120,8 @@ def may_overlap(made: MegakernelPlan, network: NetworkShape, gpu: Gpu) -> bool:
     """
     if made.wide:
         return False
-    beside = made.blocks > 1 or made.shared_bytes <= gpu.shared_of(2)
-    crowded = 2 * made.warps > SCHEDULERS and 2 * made.clusters(network.batch) > gpu.at_once(made.cluster)
+    beside = made.shared_bytes + RESERVED_BYTES <= (gpu.shared_bytes + RESERVED_BYTES) // 2
+    crowded = 2 * made.warps > SCHEDULERS and 2 * made.clusters(network.batch) > gpu.active_clusters[made.cluster]
     return not (beside and crowded)
 
 
@@ -155,12 +140,10 @@ def predicted_s(made: MegakernelPlan, network: NetworkShape, gpu: Gpu) -> float:
 def _layer(made: MegakernelPlan, network: NetworkShape, gpu: Gpu) -> tuple[int, Step]:
     """How many turns the clusters take, and a layer: all its results go to all blocks of the cluster, through the
     network that the group's multiprocessors share."""
-    clusters, at_once = made.clusters(network.batch), gpu.at_once(made.cluster, made.blocks)
-    running = min(clusters, at_once)
-    on_one = -(-running // max(gpu.at_once(made.cluster), 1))  # blocks that some multiprocessor has
-    together = made.cluster * max(on_one if made.cluster > 8 else 1, -(-running // GROUPS))  # blocks of a group
-    weights = max(_stream_cycles(made, on_one), made.weight_bytes * together / GROUP_L2_BYTES)
-    rows = _row_cycles(made, on_one) + made.rows * made.width / 4 * together / GROUP_STORES
+    clusters, at_once = made.clusters(network.batch), gpu.active_clusters[made.cluster]
+    together = made.cluster * -(-min(clusters, at_once) // GROUPS)  # blocks of a group
+    weights = max(_stream_cycles(made), made.weight_bytes * together / GROUP_L2_BYTES)
+    rows = _row_cycles(made) + made.rows * made.width / 4 * together / GROUP_STORES
     return -(-clusters // at_once), Step({"weights": weights / gpu.clock_hz, "rows": rows / gpu.clock_hz})
 
 
@@ -168,24 +151,24 @@ def _wide_layer(made: MegakernelPlan, network: NetworkShape, gpu: Gpu) -> Step:
     """A layer where all blocks share out the columns, and exchange results through global memory."""
     layer_bytes, again = 4 * made.width**2, AGAIN * (made.clusters(network.batch) - 1)
     kept = network.layers * layer_bytes <= KEPT_BYTES
-    weights = max(_stream_cycles(made, 1), 0.0 if kept else layer_bytes * (1 + again) / HBM_BYTES)
-    rows = _row_cycles(made, 1) + WIDE_CYCLES + 4 * made.rows * made.width / L2_BYTES
+    weights = max(_stream_cycles(made), 0.0 if kept else layer_bytes * (1 + again) / HBM_BYTES)
+    rows = _row_cycles(made) + WIDE_CYCLES + 4 * made.rows * made.width / L2_BYTES
     return Step({"weights": weights / gpu.clock_hz, "rows": rows / gpu.clock_hz}, exposed=BOTH)
 
 
-def _stream_cycles(made: MegakernelPlan, on_one: int) -> float:
-    """The way of a layer's weights from L2 into the blocks of a multiprocessor, or the ring's turns."""
-    return max(made.weight_bytes * on_one / L2_BYTES, RING_CYCLES * made.chunks / made.slots)
+def _stream_cycles(made: MegakernelPlan) -> float:
+    """The way of a layer's weights from L2 into a block, or the ring's turns."""
+    return max(made.weight_bytes / L2_BYTES, RING_CYCLES * made.chunks / made.slots)
 
 
-def _row_cycles(made: MegakernelPlan, on_one: int) -> float:
-    """A layer's arithmetic, in each of a multiprocessor's blocks.
+def _row_cycles(made: MegakernelPlan) -> float:
+    """A layer's arithmetic in a block.
 
-    It is bound by what a block's lanes read of shared memory, of which nothing is shared between them, or by
-    multiply-adds. Each warp also adds up its sums, and those of the warps that share its tile.
+    It is bound by what the block's lanes read of shared memory, or by multiply-adds. Each warp also adds up its sums,
+    and those of the warps that share its tile.
     """
     chunks = CHUNK_CYCLES * made.chunks / made.k_warps + MEETING_CYCLES * (made.k_warps > 1)
     sums = made.warps * made.k_warps if made.k_warps > 1 else 0
     words = made.width / 32 * made.tiles * (made.tile_rows + made.tile_quads) + sums
     arithmetic = max(512 * words / READ_BYTES, made.rows * made.columns * made.width / FMAS)
-    return LAYER_CYCLES + ROW_CYCLES * made.rows + chunks + on_one * arithmetic
+    return LAYER_CYCLES + ROW_CYCLES * made.rows + chunks + arithmetic

@@ -38,7 +38,7 @@
 //
 // WIDTH is HIDDEN rounded up until everything divides: weights are zero there, and so is every value sent on.
 // The numbers are given by the compiler's -D, once for each shape, each of them: HIDDEN, WIDTH, CLUSTER, ROWS, TILE_ROWS,
-// TILE_QUADS, K_WARPS, DEPTH, SLOTS, BLOCKS and WIDE; see plan.py for how they are chosen.
+// TILE_QUADS, K_WARPS, DEPTH, SLOTS and WIDE; see plan.py for how they are chosen.
 //
 // Read next: plan.py, which shares out the work, and megakernel.py, which launches it.
 // By itself, checked and timed: python -m brrr.kernels.megakernel
@@ -52,10 +52,10 @@ constexpr int THREADS = ROWS / TILE_ROWS * (WIDTH / CLUSTER / (4 * TILE_QUADS)) 
 #include "megakernel_parts.cuh"
 #endif
 
-extern "C" __global__ __launch_bounds__(THREADS, BLOCKS) void brrr_mega_cluster(const float *x, const float *weights,
-                                                                                 const float *biases, float *y,
-                                                                                 int batch, int layers, float *between,
-                                                                                 unsigned *counters) {
+extern "C" __global__ __launch_bounds__(THREADS, 1) void brrr_mega_cluster(const float *x, const float *weights,
+                                                                            const float *biases, float *y, int batch,
+                                                                            int layers, float *between,
+                                                                            unsigned *counters) {
 #ifdef HAS_CLUSTERS
     unsigned char *const memory = shared_memory();
     const unsigned thread = thread_of_block();

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 
 from brrr.core.errors import ArgumentError, whole
 from brrr.core.heavy import torch
-from brrr.gpu.launching import PreparedLaunch, raw_stream, typed
+from brrr.gpu.launching import PreparedLaunch, on_current_stream, typed
 from brrr.gpu.nvrtc import function as function_of
 from brrr.kernels.checks import WORD, check_on_gpu, check_shape, check_tensors
 from brrr.kernels.megakernel import device as here
@@ -34,8 +34,8 @@ class Megakernel:
     One call of an object is under way at a time: calls on one stream, or on streams that wait for each other. No call
     allocates anything but its result, and all can be captured into a CUDA Graph.
 
-    ArgumentError for what cannot be computed; UnavailableError without a GPU or its compiler, or where the launch
-    would not fit on the GPU.
+    ArgumentError for what cannot be computed; UnavailableError without the GPU's compiler, or where the launch would
+    not fit on the GPU.
     """
 
     def __init__(
@@ -44,11 +44,11 @@ class Megakernel:
     ) -> None:  # fmt: skip
         self.network = checked_network(weights, biases, batch)
         self.device = weights[0].device
-        if self.device.index != here.current_device():
+        if self.device.index != torch.cuda.current_device():
             raise ArgumentError("Megakernel", "weights", str(self.device), "the current GPU", "See torch.cuda.device")
         gpu = here.gpu_of(self.device.index) if clusters else here.NO_CLUSTERS
         self.plan = plan if plan is not None else here.plan(self.network, gpu)
-        self._kept: tuple[torch.Tensor, ...] = ()
+        self._kept = between_blocks(self.plan, self.network, self.device)
         self._launch()  # what does not fit on the GPU is refused here
         self._packed = packed(weights, biases, self.plan)
         torch.cuda.current_stream(self.device).synchronize()  # calls may come on any stream
@@ -74,47 +74,38 @@ class Megakernel:
         launch = self._launch()
         for value, tensor in zip(launch.values, (x, *self._packed, out), strict=False):
             value.value = tensor.data_ptr()
-        index, kept = self.device.index, (self, x, out)
-        return lambda kept=kept: launch(raw_stream(index))  # type: ignore[misc]
+        return on_current_stream(launch, self.device.index, self, x, out)
 
     def _launch(self) -> PreparedLaunch:
-        return self._cluster_launch() if self.plan is not None else self._grid_launch()
-
-    def _cluster_launch(self) -> PreparedLaunch:
-        made, network = self.plan, self.network
-        assert made is not None
-        function = here.cluster_function(made, self.device.index)
-        values = typed("PPPPiiPP", (0, 0, 0, 0, network.batch, network.layers, 0, 0))
-        if made.wide:
-            self._kept = self._kept or between_blocks(made, network, self.device)
-            values[6].value, values[7].value = (each.data_ptr() for each in self._kept)
-        grid, block = (made.grid(network.batch), 1, 1), (made.threads, 1, 1)
-        if grid[0] > MOST_BLOCKS:
+        made, network, index = self.plan, self.network, self.device.index
+        kept = [each.data_ptr() for each in self._kept] or [0, 0]
+        if made is None:
+            function = function_of(here.GRID_SOURCE, here.GRID_KERNEL, index)
+            values = typed("PPPPPPiii", (0, 0, 0, 0, *kept, network.batch, network.hidden, network.layers))
+            grid, block = (here.grid_blocks(function, index), 1, 1), (here.GRID_THREADS, 1, 1)
+            return PreparedLaunch(function, grid, block, values, cooperative=True)
+        function = here.cluster_function(made, index)
+        values = typed("PPPPiiPP", (0, 0, 0, 0, network.batch, network.layers, *kept))
+        blocks, cluster = made.clusters(network.batch) * made.cluster, 0 if made.wide else made.cluster
+        if blocks > MOST_BLOCKS:
             raise ArgumentError("Megakernel", "batch", network.batch, f"at most {MOST_BLOCKS // made.cluster} clusters")
-        cluster = 0 if made.wide else made.cluster
         return PreparedLaunch(
-            function, grid, block, values, made.shared_bytes, cluster, cooperative=made.wide, overlap=made.overlap
-        )
-
-    def _grid_launch(self) -> PreparedLaunch:
-        network, index = self.network, self.device.index
-        function = function_of(here.GRID_SOURCE, here.GRID_KERNEL, index)
-        if not self._kept:
-            between = torch.empty(2, network.batch, network.hidden, device=self.device)
-            self._kept = between, torch.zeros(2, dtype=torch.int32, device=self.device)
-        values = typed("PPPPPPiii", (0, 0, 0, 0, 0, 0, network.batch, network.hidden, network.layers))
-        values[4].value, values[5].value = (each.data_ptr() for each in self._kept)
-        grid, block = (here.grid_blocks(function, index), 1, 1), (here.GRID_THREADS, 1, 1)
-        return PreparedLaunch(function, grid, block, values, cooperative=True)
+            function, (blocks, 1, 1), (made.threads, 1, 1), values, made.shared_bytes, cluster, cooperative=made.wide,
+            overlap=made.overlap,
+        )  # fmt: skip
 
 
 def between_blocks(
-    made: MegakernelPlan, network: NetworkShape, device: torch.device
-) -> tuple[torch.Tensor, torch.Tensor]:
-    """Where the blocks of a wide plan exchange results, and the counters, which a launch leaves at zero."""
-    clusters = made.clusters(network.batch)
-    results = torch.empty(clusters, 2, made.rows * made.width, device=device)
-    return results, torch.zeros(clusters, network.layers, dtype=torch.int32, device=device)
+    made: MegakernelPlan | None, network: NetworkShape, device: torch.device
+) -> tuple[torch.Tensor, ...]:
+    """Where blocks exchange results, and counters, zero before the first launch; nothing where clusters do it."""
+    if made is not None and not made.wide:
+        return ()
+    groups, rows, width = 1, network.batch, network.hidden
+    if made is not None:
+        groups, rows, width = made.clusters(network.batch), made.rows, made.width
+    counters = torch.zeros(groups * max(2, network.layers), dtype=torch.int32, device=device)  # of the grid's kernel: 2
+    return torch.empty(groups, 2, rows, width, device=device), counters
 
 
 # ---------------------------------------------------------------------------------------------------------------------

@@ -21,7 +21,7 @@ static_assert(STRAIGHT % 2 == 0, "two chunks take turns in the registers");
 
 // Chunks of weights that the registers have room for beside the one in use.
 constexpr int CHUNK_REGISTERS = DEPTH / 32 * TILE_QUADS * 4, OTHER_REGISTERS = 4 * TILE_ROWS + VALUES * PARTS + 64;
-constexpr int WARPS_OF_A_SCHEDULER = (THREADS / 32 * BLOCKS + 3) / 4;  // one of four, with 512 registers a lane
+constexpr int WARPS_OF_A_SCHEDULER = (THREADS / 32 + 3) / 4;  // one of four, with 512 registers a lane
 constexpr int REGISTERS = 512 / WARPS_OF_A_SCHEDULER < 255 ? 512 / WARPS_OF_A_SCHEDULER : 255;
 constexpr int AHEAD = CHUNKS > K_WARPS && 2 * CHUNK_REGISTERS + OTHER_REGISTERS <= REGISTERS;
 

@@ -10,6 +10,7 @@ take, and so which is best, says `device.py`.
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from itertools import product
 from math import gcd, lcm
 
 CLUSTERS = (16, 8, 4, 2, 1)
@@ -34,9 +35,6 @@ one plan with 2048 took half again as long as it should."""
 LARGEST_INPUT = 2**20 - 1
 """Bytes that a barrier in shared memory can count."""
 
-RESERVED_BYTES = 1024
-"""Shared memory that each block takes for the system."""
-
 
 @dataclass(frozen=True)
 class NetworkShape:
@@ -49,26 +47,14 @@ class NetworkShape:
 
 @dataclass(frozen=True)
 class Gpu:
-    """What a plan depends on: shared memory a block (bytes), and how many clusters of each size run at once.
-
-    active_clusters: where a block has a multiprocessor for itself; of_two: where two blocks share one.
-    """
+    """What a plan depends on: shared memory a block (bytes), and how many clusters of each size run at once."""
 
     shared_bytes: int
     active_clusters: Mapping[int, int] = field(hash=False)
-    of_two: Mapping[int, int] = field(hash=False, default_factory=dict)
     clock_hz: float = 1.98e9
 
-    def at_once(self, cluster: int, blocks: int = 1) -> int:
-        """Clusters of so many blocks that run at once, with so many blocks a multiprocessor."""
-        return (self.active_clusters if blocks == 1 else self.of_two).get(cluster, 0)
 
-    def shared_of(self, blocks: int) -> int:
-        """Shared memory of a block where so many share a multiprocessor."""
-        return (self.shared_bytes + RESERVED_BYTES) // blocks - RESERVED_BYTES
-
-
-H200 = Gpu(232448, {16: 7, 8: 15, 4: 30, 2: 66, 1: 132}, {16: 14, 8: 30, 4: 62, 2: 132, 1: 264})
+H200 = Gpu(232448, {16: 7, 8: 15, 4: 30, 2: 66, 1: 132})
 """An H200 (how many clusters fit depends on which multiprocessors are switched off, so another may differ)."""
 
 
@@ -78,9 +64,9 @@ class MegakernelPlan:
 
     hidden: the network's; width: rounded up. cluster: blocks; rows: of the batch, a cluster. tile_rows and tile_quads:
     a tile, rows by 4 * quads columns; k_warps: warps that share one. depth: values of k in a chunk of weights; slots:
-    chunks in the ring, a multiple of k_warps. blocks: that share a multiprocessor. overlap: a launch may begin before
-    the one in front of it has ended (the kernel waits for its end before it reads x, or writes anything). wide: the
-    cluster is no thread-block cluster but any blocks of the GPU, and its results go through global memory.
+    chunks in the ring, a multiple of k_warps. overlap: a launch may begin before the one in front of it has ended (the
+    kernel waits for its end before it reads x, or writes anything). wide: the cluster is no thread-block cluster but
+    any blocks of the GPU, and its results go through global memory.
     """
 
     hidden: int
@@ -92,7 +78,6 @@ class MegakernelPlan:
     k_warps: int
     depth: int
     slots: int
-    blocks: int = 1
     overlap: bool = False
     wide: bool = False
 
@@ -102,13 +87,8 @@ class MegakernelPlan:
         return self.width // self.cluster
 
     @property
-    def row_groups(self) -> int:
-        """Groups of rows that do not wait for each other."""
-        return self.rows // self.tile_rows
-
-    @property
     def tiles(self) -> int:
-        return self.row_groups * (self.columns // (4 * self.tile_quads))
+        return self.rows // self.tile_rows * (self.columns // (4 * self.tile_quads))
 
     @property
     def warps(self) -> int:
@@ -122,19 +102,13 @@ class MegakernelPlan:
     @property
     def registers(self) -> int:
         """Registers that a lane may use."""
-        warps = -(-(self.warps + 1) * self.blocks // 4)
-        return min(255, SCHEDULER_REGISTERS // warps // 8 * 8)
+        return min(255, SCHEDULER_REGISTERS // -(-(self.warps + 1) // 4) // 8 * 8)
 
     @property
     def needed_registers(self) -> int:
         """Registers that a lane needs for a chunk of weights, its input and sums, and everything else."""
         sums = self.tile_rows * self.tile_quads
         return self.depth // 8 * self.tile_quads + 4 * self.tile_rows + max(sums, 4) + OTHER_REGISTERS
-
-    @property
-    def straight(self) -> int:
-        """Multiply-adds of a lane that the compiler writes one after the other: those of up to four chunks."""
-        return min(self.chunks // self.k_warps, 4) * self.depth // 8 * self.tile_rows * self.tile_quads
 
     @property
     def chunks(self) -> int:
@@ -154,17 +128,13 @@ class MegakernelPlan:
     @property
     def shared_bytes(self) -> int:
         """Shared memory of a block: 8 bytes a barrier, the ring, two inputs, two tiles a warp."""
-        barriers = 8 * (2 * self.slots + 2 * self.row_groups)
+        barriers = 8 * (2 * self.slots + 2 * self.rows // self.tile_rows)
         tiles = 2 * self.warps * 16 * self.tile_rows * self.tile_quads
         return rounded_up(barriers) + rounded_up(self.slots * self.slot_bytes) + 8 * self.width * self.rows + tiles
 
     def clusters(self, batch: int) -> int:
         """Clusters for so many rows."""
         return -(-batch // self.rows)
-
-    def grid(self, batch: int) -> int:
-        """Blocks for so many rows."""
-        return self.clusters(batch) * self.cluster
 
     def defines(self) -> tuple[str, ...]:
         """The kernel's constants as options of the compiler.
@@ -173,7 +143,7 @@ class MegakernelPlan:
         '-DHIDDEN=256'
         """
         shape = ("hidden", "width", "cluster", "rows", "tile_rows", "tile_quads")
-        names = (*shape, "k_warps", "depth", "slots", "blocks", "wide")
+        names = (*shape, "k_warps", "depth", "slots", "wide")
         return tuple(f"-D{name.upper()}={int(getattr(self, name))}" for name in names)
 
 
@@ -183,19 +153,16 @@ def rounded_up(count: int, unit: int = 128) -> int:
 
 def plans(hidden: int, gpu: Gpu) -> Iterator[MegakernelPlan]:
     """Every plan for this width that fits in a block's shared memory and registers."""
-    for cluster in CLUSTERS:
-        for blocks in (1, 2):
-            for rows in ROWS if gpu.at_once(cluster, blocks) else ():
-                for shape in tile_shapes(rows):
-                    made = make_plan(hidden, gpu, cluster, rows, *shape, blocks=blocks)
-                    if made is not None:
-                        yield made
+    for cluster, rows, *tile in product(gpu.active_clusters, ROWS, TILE_ROWS, TILE_QUADS, K_WARPS):
+        made = make_plan(hidden, gpu, cluster, rows, *tile) if rows % tile[0] == 0 else None
+        if made is not None:
+            yield made
 
 
 def wide_plans(network: NetworkShape, gpu: Gpu) -> Iterator[MegakernelPlan]:
     """The plans in which all blocks of the GPU share out the columns, with one or more groups of rows."""
-    blocks = gpu.at_once(1)
-    for rows in (each for each in TILE_ROWS if blocks):
+    blocks = gpu.active_clusters.get(1, 0)
+    for rows in TILE_ROWS if blocks else ():
         groups = -(-network.batch // rows)
         for quads in TILE_QUADS:
             columns = -(-network.hidden * groups // (blocks * 4 * quads)) * 4 * quads  # as few as let all run at once
@@ -206,14 +173,8 @@ def wide_plans(network: NetworkShape, gpu: Gpu) -> Iterator[MegakernelPlan]:
                     yield made
 
 
-def tile_shapes(rows: int) -> list[tuple[int, int, int]]:
-    """Rows and quads of a tile, and warps that share it."""
-    fit = [tile_rows for tile_rows in TILE_ROWS if rows % tile_rows == 0]
-    return [(a, b, c) for a in fit for b in TILE_QUADS for c in K_WARPS]
-
-
 def make_plan(
-    hidden: int, gpu: Gpu, cluster: int, rows: int, tile_rows: int, tile_quads: int, k_warps: int = 1, blocks: int = 1,
+    hidden: int, gpu: Gpu, cluster: int, rows: int, tile_rows: int, tile_quads: int, k_warps: int = 1, *,
     wide: bool = False,
 ) -> MegakernelPlan | None:  # fmt: skip
     """The plan with these numbers, with as large chunks and as large a ring as fit; None where that is no plan.
@@ -225,14 +186,13 @@ def make_plan(
     unit = lcm(32, 4 * tile_quads * cluster)
     width = -(-hidden // unit) * unit
     for depth in DEPTHS:
-        bare = MegakernelPlan(hidden, width, cluster, rows, tile_rows, tile_quads, k_warps, depth, 0, blocks, wide=wide)
+        bare = MegakernelPlan(hidden, width, cluster, rows, tile_rows, tile_quads, k_warps, depth, 0, wide=wide)
         if not 1 <= bare.warps <= MOST_WARPS or (k_warps > 1 and bare.tiles > MOST_TILES):
             return None
-        if width % depth or bare.chunks % k_warps or bare.slot_bytes > MOST_CHUNK_BYTES + 4 * bare.columns:
-            continue
-        if bare.straight > MOST_STRAIGHT:
-            continue
-        if bare.needed_registers <= bare.registers and 4 * tile_rows * width <= LARGEST_INPUT:
+        divides = width % depth == 0 and bare.chunks % k_warps == 0
+        small = bare.slot_bytes <= MOST_CHUNK_BYTES + 4 * bare.columns and 4 * tile_rows * width <= LARGEST_INPUT
+        straight = min(bare.chunks // k_warps, 4) * depth // 8 * tile_rows * tile_quads  # of up to four chunks
+        if divides and small and straight <= MOST_STRAIGHT and bare.needed_registers <= bare.registers:
             return with_ring(bare, gpu)
     return None
 
@@ -242,7 +202,7 @@ def with_ring(bare: MegakernelPlan, gpu: Gpu) -> MegakernelPlan | None:
 
     A whole number of turns of the warps that share a tile, so that each warp finds its chunks in the same slots always.
     """
-    room = gpu.shared_of(bare.blocks) - replace(bare, slots=MOST_SLOTS).shared_bytes + MOST_SLOTS * bare.slot_bytes
+    room = gpu.shared_bytes - replace(bare, slots=MOST_SLOTS).shared_bytes + MOST_SLOTS * bare.slot_bytes
     slots = min((room - 128) // bare.slot_bytes, MOST_SLOTS, LAYERS_AHEAD * bare.chunks)
     slots -= slots % bare.k_warps
     return replace(bare, slots=slots) if slots >= 2 else None

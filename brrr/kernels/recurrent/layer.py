@@ -13,7 +13,7 @@ import torch
 
 from brrr.core.errors import ArgumentError, UnavailableError
 from brrr.gpu.precision import float32_recurrence
-from brrr.kernels.recurrent.plan import BYTES, TYPES, RecurrentPlan
+from brrr.kernels.recurrent.plan import BYTES, TYPES
 from brrr.kernels.recurrent.running import chosen, event_ms, run_backward, run_forward
 
 Tensor = torch.Tensor
@@ -161,7 +161,8 @@ class Recurrence(torch.autograd.Function):
         cell: str, debug: bool,
     ) -> tuple[Tensor, Tensor | None]:  # fmt: skip
         train = any(ctx.needs_input_grad)
-        made, back = plans_for(cell, w_hh, x.shape[1], train)
+        of_layer = cell, w_hh.shape[1], x.shape[1], str(w_hh.dtype)[6:], w_hh.device.index
+        made, back = chosen(*of_layer), chosen(*of_layer, backward=True) if train else None
         gates = torch.nn.functional.linear(x, w_ih, bias)
         h = aligned(h) if h is not None else None
         wide = c.float().contiguous() if c is not None else None
@@ -194,12 +195,6 @@ class Recurrence(torch.autograd.Function):
         )
 
 
-def plans_for(cell: str, w_hh: Tensor, batch: int, train: bool) -> tuple[RecurrentPlan, RecurrentPlan | None]:
-    """The plans of a layer forward and, where gradients are asked for, backward."""
-    of_layer = cell, w_hh.shape[1], batch, str(w_hh.dtype)[6:], w_hh.device.index
-    return chosen(*of_layer), chosen(*of_layer, backward=True) if train else None
-
-
 def checked_module(module: object) -> str:
     """The name of the cell that a module computes; ArgumentError where the kernel has none for it."""
     if not isinstance(module, torch.nn.RNN | torch.nn.LSTM):
@@ -216,8 +211,7 @@ def checked_input(module: torch.nn.RNN | torch.nn.LSTM, x: object) -> None:
     if not isinstance(x, torch.Tensor):
         raise ArgumentError(CALL, "x", type(x).__name__, "a tensor (steps, batch, inputs)", "Pad packed sequences")
     if x.dim() not in (2, 3) or x.shape[-1] != module.input_size or not x.numel():
-        expected = f"(steps, batch, {module.input_size}), each 1 or more"
-        raise ArgumentError(CALL, "x", tuple(x.shape), expected)
+        raise ArgumentError(CALL, "x", tuple(x.shape), f"(steps, batch, {module.input_size}), each 1 or more")
     weight = module.weight_hh_l0
     if str(x.dtype)[6:] not in TYPES or any(each.dtype != x.dtype for each in module.parameters()):
         types = f"x {x.dtype}, weights {weight.dtype}"

@@ -6,6 +6,7 @@
 True
 """
 
+from bisect import bisect_left
 from collections.abc import Iterator
 from functools import lru_cache
 from heapq import nsmallest
@@ -237,12 +238,5 @@ def plan(
 @lru_cache(maxsize=64)
 def largest_hidden(cell: str, dtype: str, chip: Chip = H200, backward: bool = False) -> int:
     """The largest layer, in whole 32, whose weights fit on the chip."""
-
-    def fits(size: int) -> bool:
-        return any(True for _ in plans(cell, CHUNK * size, 1, dtype, chip, backward))
-
-    least, most = 0, 512
-    while most - least > 1:
-        middle = (least + most) // 2
-        least, most = (middle, most) if fits(middle) else (least, middle)
-    return CHUNK * least
+    sizes = range(CHUNK, 512 * CHUNK, CHUNK)
+    return CHUNK * bisect_left(sizes, True, key=lambda size: not any(plans(cell, size, 1, dtype, chip, backward)))

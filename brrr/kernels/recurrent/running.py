@@ -20,7 +20,7 @@ from brrr.kernels.recurrent.plan import Chip, RecurrentPlan, shortlist
 Tensor = torch.Tensor
 Given = Tensor | None
 SOURCE, KERNEL = "kernels/recurrent/recurrent.cu", "brrr_recurrent"
-POINTERS = 9
+ARGUMENTS = "P" * 9 + "iiP"
 WATCH = 1 << 22
 """Polls after which a block of a debug build gives up."""
 STEPS, TRIALS = 128, 3
@@ -49,7 +49,7 @@ _CHOSEN: dict[object, RecurrentPlan] = {}
 
 def _tried(listed: tuple[RecurrentPlan, ...], device_index: int) -> RecurrentPlan:
     arch = make_current(device_index)
-    with ThreadPoolExecutor() as pool:  # into the cache, from which `compiled` takes them
+    with ThreadPoolExecutor() as pool:  # into the cache, from which a launch takes them
         list(pool.map(lambda made: machine_code(SOURCE, arch, made.defines()), listed))
     first = listed[0]
     options: dict[str, Any] = {"dtype": getattr(torch, first.dtype), "device": f"cuda:{device_index}"}
@@ -130,11 +130,10 @@ def launch(made: RecurrentPlan, train: bool, debug: bool, tensors: tuple[Given, 
     index = given.device.index
     late = given.new_zeros(1, dtype=torch.int32) if debug else None
     prepared = _prepared(made, train, WATCH if debug else 0, index)
+    *addresses, watch = (0 if each is None else each.data_ptr() for each in (*tensors, late))
     with LOCK:
-        for value, tensor in zip(prepared.values, tensors, strict=False):
-            value.value = 0 if tensor is None else tensor.data_ptr()
-        prepared.values[POINTERS].value, prepared.values[POINTERS + 1].value = steps, batch
-        prepared.values[POINTERS + 2].value = 0 if late is None else late.data_ptr()
+        for value, number in zip(prepared.values, (*addresses, steps, batch, watch), strict=True):
+            value.value = number
         prepared(raw_stream(index))
     if late is not None and int(late.item()):
         raise UnavailableError(f"PersistentRNN: a block waited {WATCH} times for results that never came ({made})")
@@ -142,20 +141,14 @@ def launch(made: RecurrentPlan, train: bool, debug: bool, tensors: tuple[Given, 
 
 @lru_cache(maxsize=256)
 def _prepared(made: RecurrentPlan, train: bool, watch: int, device_index: int) -> PreparedLaunch:
-    function = compiled(made, train, watch, device_index)
-    values = typed("P" * POINTERS + "iiP", [0] * (POINTERS + 3))
-    grid, block = (made.blocks, 1, 1), (made.threads, 1, 1)
-    return PreparedLaunch(function, grid, block, values, made.shared_bytes, cooperative=True)
-
-
-def compiled(made: RecurrentPlan, train: bool, watch: int, device_index: int) -> Any:
     """The kernel compiled for a plan; UnavailableError where its blocks cannot all run at once on this GPU."""
     function = function_of(SOURCE, KERNEL, device_index, made.defines(train, watch))
     allow_shared(function, made.shared_bytes)
     fit = active_blocks(function, made.threads, made.shared_bytes) * chip_of(device_index).multiprocessors
     if made.blocks > fit:
         raise UnavailableError(f"PersistentRNN: {made.blocks} blocks must run at once, {fit} do on cuda:{device_index}")
-    return function
+    grid, block = (made.blocks, 1, 1), (made.threads, 1, 1)
+    return PreparedLaunch(function, grid, block, typed(ARGUMENTS, [0] * 12), made.shared_bytes, cooperative=True)
 
 
 @lru_cache(maxsize=16)

@@ -15,9 +15,10 @@ from brrr.counting.cost import ITEMSIZE
 from brrr.drawing import style
 from brrr.drawing.style import Picture
 from brrr.gpu.datasheet import Hardware
+from brrr.networks.recurrent import GATES
 from brrr.roofline.device_model import model_of
 from brrr_course.experiments import experiment
-from brrr_course.experiments.rnn_ladder import BATCHES, CELLS, GATES, HIDDEN, STEPS
+from brrr_course.experiments.rnn_ladder import BATCHES, CELLS, HIDDEN, STEPS
 from brrr_course.lessons.drawings import Dial, LessonDrawing, Made
 from brrr_course.nouns.source import Evidence, Source
 
