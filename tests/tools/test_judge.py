@@ -219,16 +219,16 @@ TOLD: dict[tuple[Path, str], list[Told]] = {
         ("time unknown ({n})", 3, "operators_drawn", KNOWN, unknown),
     ],
     **{(H100, name): [
-        ("after 100 s, on the device", column, name, DEVICE, errors),
-        ("in a loop, with the host's speed", column, name, HOST, errors), ("the bound", column, name, BOUND, share),
-        ("in a loop, as printed", column, name, LOOP, errors),
-        ("from the datasheet alone, on the device", column, name, "on the device, by its datasheet", errors),
+        ("calibrated, on the device", column, name, DEVICE, errors), ("bound correct", column, name, BOUND, share),
+        ("calibrated, in a loop, with the host's speed", column, name, HOST, errors),
+        ("calibrated, in a loop, as printed", column, name, LOOP, errors),
+        ("by the datasheet alone, on the device", column, name, "on the device, by its datasheet", errors),
     ] for column, name in enumerate(OF_CALLS[1:], 3)},
     (H200, "whole"): [
         (label, column, group, LOOP, told)
-        for label, group in (("training steps, split by samples", "data_parallel"),
-                             ("two layers, split by weights", "tensor_parallel"),
-                             ("all (a median of 12 % was wanted)", "all steps over two devices"))
+        for label, group in (("training steps, data-parallel", "data_parallel"),
+                             ("two layers, tensor-parallel", "tensor_parallel"),
+                             ("all (target: a median of 12 %)", "all steps over two devices"))
         for column, told in ((3, lambda found: cells(found)[1]), (4, lambda found: cells(found)[2]))
     ],
 }  # fmt: skip
