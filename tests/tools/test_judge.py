@@ -263,7 +263,7 @@ def test_the_page_has_the_memory_of_each_program_and_each_largest_batch() -> Non
     off = grouped(memory.rows(H200))
     by_gpu, by_cpu = (off["memory", f"by the {which}'s operators"] for which in ("GPU", "CPU"))
     for line, *both in zip(diagnosis.table(H200 / "memory" / "programs.csv"), by_gpu, by_cpu, strict=True):
-        names = "predicted_cuda_bytes max_memory_allocated reserved_cuda_bytes max_memory_reserved context_bytes"
+        names = "predicted_cuda_bytes max_memory_allocated reserved_cuda_bytes max_memory_reserved"
         said, was, *beside = (nbytes(float(line[name])) for name in names.split())
         errors_told = " | ".join(f"{each:+.2%}".replace("%", " %") for each in both)
         assert f"| {line['program']} | {said} | {was} | {errors_told} | {' | '.join(beside)} |\n" in PREDICTOR
