@@ -205,30 +205,30 @@ TOLD: dict[tuple[Path, str], list[Told]] = {
           for what in (DEVICE, LOOP)),
         *((f"{group}, in a loop ({{n}})", 4, group, HOST, errors) for group in ("streams", "products", "chains")),
         ("chains, in a loop ({n})", 3, "chains", LOOP, errors),
-        ("the bound ({n} cases with a truth)", 3, "streams, products and chains", BOUND, share),
+        ("bound correct ({n} with a truth)", 3, "streams, products and chains", BOUND, share),
     ],
     (H200, "operators"): [
-        ("on the device ({n})", 4, HALF, DEVICE, errors), ("the bound ({n} cases with a truth)", 4, HALF, BOUND, share),
-        ("in a loop, with the host's speed ({n})", 4, HALF, HOST, errors),
-        ("unknown, with a lower bound ({n})", 4, HALF, KNOWN, unknown),
+        ("on the device ({n})", 3, HALF, DEVICE, errors), ("bound correct ({n} with a truth)", 3, HALF, BOUND, share),
+        ("in a loop, with the host's speed ({n})", 3, HALF, HOST, errors),
+        ("time unknown ({n})", 3, HALF, KNOWN, unknown),
     ],
     (H200, "operators_drawn"): [
-        ("on the device ({n})", 4, "operators_drawn", DEVICE, errors),
-        ("in a loop, with the host's speed ({n})", 4, "operators_drawn", HOST, errors),
-        ("the bound ({n} cases with a truth)", 4, "operators_drawn", BOUND, share),
-        ("unknown, with a lower bound ({n})", 4, "operators_drawn", KNOWN, unknown),
+        ("on the device ({n})", 3, "operators_drawn", DEVICE, errors),
+        ("in a loop, with the host's speed ({n})", 3, "operators_drawn", HOST, errors),
+        ("bound correct ({n} with a truth)", 3, "operators_drawn", BOUND, share),
+        ("time unknown ({n})", 3, "operators_drawn", KNOWN, unknown),
     ],
     **{(H100, name): [
-        ("after 100 s, on the device", column, name, DEVICE, errors),
-        ("in a loop, with the host's speed", column, name, HOST, errors), ("the bound", column, name, BOUND, share),
-        ("in a loop, as printed", column, name, LOOP, errors),
-        ("from the datasheet alone, on the device", column, name, "on the device, by its datasheet", errors),
+        ("calibrated, on the device", column, name, DEVICE, errors), ("bound correct", column, name, BOUND, share),
+        ("calibrated, in a loop, with the host's speed", column, name, HOST, errors),
+        ("calibrated, in a loop, as printed", column, name, LOOP, errors),
+        ("by the datasheet alone, on the device", column, name, "on the device, by its datasheet", errors),
     ] for column, name in enumerate(OF_CALLS[1:], 3)},
     (H200, "whole"): [
         (label, column, group, LOOP, told)
-        for label, group in (("training steps, split by samples", "data_parallel"),
-                             ("two layers, split by weights", "tensor_parallel"),
-                             ("all (a median of 12 % was wanted)", "all steps over two devices"))
+        for label, group in (("training steps, data-parallel", "data_parallel"),
+                             ("two layers, tensor-parallel", "tensor_parallel"),
+                             ("all (target: a median of 12 %)", "all steps over two devices"))
         for column, told in ((3, lambda found: cells(found)[1]), (4, lambda found: cells(found)[2]))
     ],
 }  # fmt: skip
@@ -244,7 +244,7 @@ def test_docs_have_the_errors_that_the_judge_finds(folder: Path, part: str) -> N
     found = grouped(rows(folder, [part]))
     for label, column, group, what, told in TOLD[folder, part]:
         off = found[group, what]
-        written = cell(PREDICTOR, label.format(n=len(off)), column)
+        written = cell(PREDICTOR, label.format(n=len(off)).replace("products", "matmuls"), column)
         assert written.removesuffix(" %") == told(off).removesuffix(" %"), (label, group, what)
 
 
@@ -263,7 +263,7 @@ def test_the_page_has_the_memory_of_each_program_and_each_largest_batch() -> Non
     off = grouped(memory.rows(H200))
     by_gpu, by_cpu = (off["memory", f"by the {which}'s operators"] for which in ("GPU", "CPU"))
     for line, *both in zip(diagnosis.table(H200 / "memory" / "programs.csv"), by_gpu, by_cpu, strict=True):
-        names = "predicted_cuda_bytes max_memory_allocated reserved_cuda_bytes max_memory_reserved context_bytes"
+        names = "predicted_cuda_bytes max_memory_allocated reserved_cuda_bytes max_memory_reserved"
         said, was, *beside = (nbytes(float(line[name])) for name in names.split())
         errors_told = " | ".join(f"{each:+.2%}".replace("%", " %") for each in both)
         assert f"| {line['program']} | {said} | {was} | {errors_told} | {' | '.join(beside)} |\n" in PREDICTOR
