@@ -131,6 +131,7 @@ def server_command(work: Path, port: int, *, root: bool) -> list[str]:
     command += ["--ServerApp.port_retries=0", "--ServerApp.ip=127.0.0.1", f"--ServerApp.root_dir={work}"]
     command += [f"--LabApp.default_url=/lab/tree/{FIRST_LESSON}"]
     command += [
+        "--LabApp.log_level=ERROR",  # which has its own
         "--LabApp.news_url=None",  # no news; that nobody is asked about them, see LAB_CONFIG
         "--LabApp.check_for_updates_class=jupyterlab.handlers.announcements.NeverCheckForUpdate",
         "--LabApp.extension_manager=readonly",  # the other one asks a package index
