@@ -711,6 +711,8 @@ def coming_path():
 def rest():
     """Install what `lab` opened without, and say in its terminal how that ended."""
     end = "torch is not installed yet. To go on from here: Ctrl-C, then `make lab` (python dev.py lab) once more."
+    if hasattr(os, "nice"):  # a lesson is open meanwhile
+        os.nice(10)
     try:
         ensure("base")
         end = "torch is there now: no cell waits for it any more."
