@@ -180,11 +180,17 @@ def test_files_of_the_student_s_are_found_from_a_kernel_s_folder(
     assert lab.whole_paths({}) == {}
 
 
-def test_jupyter_keeps_its_files_elsewhere_where_home_refuses(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert lab.jupyter_folders() == {}
-    monkeypatch.setattr(os, "access", lambda path, mode: Path(path) != Path.home())
-    found = lab.jupyter_folders()
-    assert len(found) == 4 and all(path.startswith(sys.prefix) for path in found.values())
+def test_jupyter_keeps_its_files_beside_the_lessons_where_home_refuses(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not beside this Python, which another user may have installed."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("USERPROFILE", str(tmp_path))
+    assert lab.jupyter_folders(tmp_path / "work") == {}
+    monkeypatch.setattr(os, "access", lambda path, mode: Path(path) != tmp_path)
+    monkeypatch.chdir(tmp_path)
+    found = lab.jupyter_folders(Path("work"))
+    assert len(found) == 6 and all(Path(path).parent == tmp_path / "work" / ".home" for path in found.values())
 
 
 @pytest.mark.parametrize(("environment", "platform", "shows"), [
