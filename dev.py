@@ -17,7 +17,7 @@ What follows the command is passed on: `python dev.py lab --fresh 01`, `python d
     WHEELHOUSE=DIR   in the environment: install from the packages in DIR, without a network
 
 The first call makes `.venv` and installs the versions of `constraints.txt` into it, each file checked against its hash
-in `hashes.txt`; later calls only compare a stamp.
+in `hashes.txt`; later calls only compare a stamp. Without a GPU, `lab` opens the lessons before torch is there.
 This file needs the standard library alone, and no syntax newer than Python 3.6: an old Python must still get as far as
 saying which one to install.
 """
@@ -298,18 +298,18 @@ def setup_key():
 
 
 def installed_extras():
-    """The extras that the stamp vouches for (`base` among them), or none if the stamp is missing or stale."""
+    """What the stamp vouches for (`first` is all but torch, `base` all), or nothing if it is missing or stale."""
     try:
         with open(stamp_path()) as file:
             stamp = json.load(file)
         fresh = stamp["key"] == setup_key() and os.path.exists(venv_python())
-        return set(stamp["extras"]) if fresh else set()
+        return {"first", *stamp["extras"]} if fresh else set()
     except (OSError, ValueError, KeyError, TypeError):
         return set()
 
 
 def ensure(extra):
-    """The Python of a `.venv` that holds `extra` (`base`, `class` or `dev`), made or completed if need be."""
+    """The Python of a `.venv` that holds `extra` (`first`, `base`, `class`, `dev`), made or completed if need be."""
     if extra in installed_extras():
         return venv_python()
     started = time.time()
@@ -317,9 +317,10 @@ def ensure(extra):
         if extra in installed_extras():  # by the one that was waited for
             return venv_python()
         make_venv()
-        extras = sorted(installed_extras() | {"base", extra})
-        stamp("", [])  # interrupted from here on, the next call installs again
-        install(extras)
+        there = installed_extras()
+        extras = [] if extra == "first" else sorted(there - {"first"} | {"base", extra})
+        stamp(setup_key() if there else "", [])  # interrupted from here on, the next call installs the rest again
+        install(extras, there)
         stamp(setup_key(), extras)
     say("Set up in {:.0f} s.", time.time() - started)
     return venv_python()
@@ -490,12 +491,9 @@ def shown_progress(found, folder):
             now, installed = time.time(), held(site_packages()) - there
             loaded = max(loaded, min(total, held(folder)), total * (installed > 1e6))
             if loaded < total:
-                installing, rate = now, loaded / (now - began)
-                left_s = (total - loaded) / max(rate, 1e3) + UNPACKED * total / INSTALLED_PER_S
-            else:
-                known = now - installing > 5 and installed > 0
-                rate = installed / (now - installing) if known else INSTALLED_PER_S
-                left_s = max(0.0, UNPACKED * total - installed) / rate
+                installing = now
+            rate = (installed + 5 * INSTALLED_PER_S) / (now - installing + 5)  # what is usual weighs five seconds
+            left_s = (total - loaded) / max(loaded / (now - began), 1e3) + max(0.0, UNPACKED * total - installed) / rate
             share = min(1.0, installed / UNPACKED / total)
             part = ("downloaded", loaded) if loaded < total else ("installed", share * total)
             bar = "#" * int(20 * (now - began) / (now - began + left_s))
@@ -559,21 +557,24 @@ def known_hashes():
     return found
 
 
-def install(extras):
-    """Install both packages in place, with what they need; on a machine with an NVIDIA GPU also the extra `cuda`."""
+def install(extras, there=()):
+    """Install both packages in place, with what they need, but torch only where `extras` names any.
+
+    On a machine with an NVIDIA GPU also the extra `cuda`. Nothing that is `there` is touched: it may be in use.
+    """
     names = [extra for extra in extras if extra != "base"]
     check_wheelhouse()
     say("Installing the packages: some minutes the first time.")
-    where, torch = index_options(), torch_options()
+    where, torch = index_options(), torch_options() if extras else None
     if wants_cuda() and cpu_torch():
         subprocess.call([venv_python(), "-m", "pip", "uninstall", "--quiet", "--yes", "torch"], env=clean_environment())
     course = "{}[{}]".format(COURSE, ",".join(names)) if names else COURSE
     both = ["--editable", ROOT, "--editable", course]
     ok = (
-        fetch(["hatchling"], where)
+        (there or fetch(["hatchling", *needed_first()], where))
         and (torch is None or fetch(["torch"], torch))
-        and fetch(["--no-build-isolation", *both], where)
-        and pip("install", "--no-deps", "--no-build-isolation", *both)
+        and (not extras or fetch(["--no-build-isolation", *both], where))
+        and (there or pip("install", "--no-deps", "--no-build-isolation", *both))
     )
     if not ok:
         raise SetupError(
@@ -583,6 +584,22 @@ def install(extras):
     point_relatively()
     if wants_cuda():
         install_cuda(where)
+
+
+# Prints what these projects need, the pictures among it.
+LISTED = """
+import sys, tomllib
+for path in sys.argv[1:]:
+    with open(path + "/pyproject.toml", "rb") as file:
+        project = tomllib.load(file)["project"]
+    print(*project["dependencies"], *project["optional-dependencies"].get("plot", []), sep="\\n")
+"""
+
+
+def needed_first():
+    """What both packages need beyond each other, but torch, which is two thirds of all bytes."""
+    listed = subprocess.check_output([venv_python(), "-c", LISTED, ROOT, COURSE]).decode().split("\n")
+    return [each.strip() for each in listed if each.strip() and not each.startswith(("brrr-", "torch"))]
 
 
 def check_wheelhouse():
@@ -676,8 +693,35 @@ def remove(path):
 
 
 def lab(python, arguments):
-    """Open the lessons."""
+    """Open the lessons; what is not there yet comes meanwhile, and a kernel reads from `coming_path` how far it is."""
+    if python == venv_python() and "base" not in installed_extras():
+        say("torch comes in the background: most lessons begin without it, and a cell that needs it waits for it.")
+        with open(coming_path(), "a") as file:
+            file.write("It has just begun.\n")
+            file.flush()
+            subprocess.Popen([sys.executable, os.path.abspath(__file__), "rest"], stdout=file)
     return become([python, "-m", "brrr", "lab", *arguments])
+
+
+def coming_path():
+    """What `rest` says of itself while it runs, and is empty afterwards (brrr_course/view/coming.py reads it)."""
+    return os.path.join(VENV, "brrr-coming.txt")
+
+
+def rest():
+    """Install what `lab` opened without, and say in its terminal how that ended."""
+    end = "torch is not installed yet. To go on from here: Ctrl-C, then `make lab` (python dev.py lab) once more."
+    if hasattr(os, "nice"):  # a lesson is open meanwhile
+        os.nice(10)
+    try:
+        ensure("base")
+        end = "torch is there now: no cell waits for it any more."
+    except (SetupError, OSError) as error:
+        end = "{}\n{}".format(error, end)
+    finally:
+        os.truncate(coming_path(), 0)  # Windows removes no file that is open, as this one is
+        print("\n" + end, file=sys.stderr)
+    return 0
 
 
 def record(python, arguments):
@@ -845,7 +889,7 @@ def say(text, *values):
 
 
 COMMANDS = {
-    "lab": (lab, "base"),
+    "lab": (lab, "first"),
     "test": (test, "dev"),
     "test-gpu": (test_gpu, "dev"),
     "record": (record, "base"),
@@ -866,9 +910,13 @@ def main(argv):
         return usb(arguments)
     if name == "clean":
         return clean()
+    if name == "rest":  # what `lab` calls
+        return rest()
     if name not in COMMANDS:
         raise SetupError("'{}' is no command here; there are {}, usb and clean.".format(name, ", ".join(COMMANDS)))
     command, extra = COMMANDS[name]
+    if extra == "first" and (gpu_present() or sys.platform == "darwin"):  # lessons measure there from the beginning
+        extra = "base"
     return command(here() if "--here" in argv else ensure(extra), arguments)
 
 

@@ -12,6 +12,9 @@ assert Recorded("h200").known(experiment("matmul"), "gpu")"""
 HEAVY = ("torch", "triton", "pycuda", "matplotlib", "pandas", "numpy", "ipywidgets", "cupti", "pynvml")
 JUDGING = """from brrr_course.lessons.claims_table import claims
 assert claims("matmul", "recorded:h200").rows"""
+MARKING = """from brrr_course import check, drawing
+check("06-divide", gtx1070=1, h200=1)
+drawing("call-life", source="recorded:h200", function="relu-64x1024")"""
 MOVING = """from brrr_course.view.explorer import explore
 shown = [explore(name, source="recorded:h200", predict=True) for name in ("unary", "cos_cos", "repeat", "strides")]
 assert all(each.predictions and each.scene.predicted_data for each in shown)"""
@@ -31,6 +34,7 @@ LIGHT = [
     (READING, (*TORCH, "numpy")),
     ("import brrr_course.view.explorer, brrr_course.view.factory", TORCH),
     (MOVING, ("torch",)),
+    (MARKING, ("torch",)),
 ]
 
 

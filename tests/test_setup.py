@@ -278,7 +278,7 @@ def installs(dev: ModuleType, monkeypatch: pytest.MonkeyPatch) -> list[list[str]
         python.touch()
         (Path(dev.VENV) / "pyvenv.cfg").write_text("version = 3.12.1\n")
 
-    def install(extras: list[str]) -> None:
+    def install(extras: list[str], there: set[str]) -> None:
         done.append(extras)
         if "no network" in os.environ:
             raise dev.SetupError("no network")
@@ -301,6 +301,61 @@ def test_what_is_there_is_not_installed_again_and_a_failed_set_up_is_not_there(
             dev.ensure("class")
     dev.ensure("base")
     assert installs[2:] == [["base", "class", "dev"], ["base"]]
+
+
+@pytest.fixture
+def started(dev: ModuleType, monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
+    """What `lab` started in the background; the lessons open by themselves."""
+    found: list[list[str]] = []
+    monkeypatch.setattr(dev.subprocess, "Popen", lambda command, stdout: found.append(command))
+    monkeypatch.setattr(dev, "become", lambda command: 0)
+    return found
+
+
+def test_the_lessons_open_before_torch_is_there(
+    dev: ModuleType, installs: list[list[str]], started: list[list[str]], capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    """What fails in the background is said, costs nothing that is there, and goes on with the next call."""
+    note, gentle = Path(dev.coming_path()), []
+    monkeypatch.setattr(dev.os, "nice", gentle.append, raising=False)
+    for fails in (True, False):
+        assert dev.main(["lab"]) == 0 and started.pop()[1:] == [dev.__file__, "rest"] and note.read_text()
+        with monkeypatch.context() as network:
+            if fails:
+                network.setenv("no network", "1")
+            assert dev.main(["rest"]) == 0
+        assert note.read_text() == "" and ("no cell waits" in (said := capsys.readouterr().err)) is not fails
+        assert not fails or ("no network" in said and "Ctrl-C, then `make lab`" in said)
+    assert len(gentle) == 2, "a lesson is open meanwhile"
+    assert installs == [[], ["base"], ["base"]] and dev.main(["lab"]) == 0 and not started
+
+
+@pytest.mark.parametrize("machine", ["a GPU", "a Mac"])
+def test_where_lessons_measure_at_once_all_is_there_before_they_open(
+    dev: ModuleType, installs: list[list[str]], started: list[list[str]], monkeypatch: pytest.MonkeyPatch, machine: str
+) -> None:
+    monkeypatch.setattr(dev, "gpu_present", lambda: machine == "a GPU")
+    monkeypatch.setattr(sys, "platform", "darwin" if machine == "a Mac" else "linux")
+    assert dev.main(["lab"]) == 0 and installs == [["base"]] and not started
+
+
+@pytest.mark.parametrize("there", [(), ("first",)])
+@pytest.mark.parametrize("extras", [[], ["base", "dev"]])
+def test_what_is_installed_first_is_all_but_torch_and_stays_as_it_is(
+    dev: ModuleType, monkeypatch: pytest.MonkeyPatch, extras: list[str], there: tuple[str, ...]
+) -> None:
+    wanted: list[list[str]] = []
+    monkeypatch.setattr(dev, "fetch", lambda names, where: wanted.append(names) or True)
+    monkeypatch.setattr(dev, "pip", lambda *words: wanted.append(["ours"]) or True)
+    monkeypatch.setattr(dev, "reachable", lambda url: True)
+    monkeypatch.setattr(dev, "venv_python", lambda: sys.executable)
+    dev.install(extras, there)
+    first = [each for each in wanted if each[0] == "hatchling"]
+    assert bool(first) is (["ours"] in wanted) is (not there)
+    names = {re.split("[<>=]", each)[0] for each in first[0]} if first else set()
+    assert not first or ({"jupyterlab", "numpy", "matplotlib", "anywidget"} <= names and "torch" not in names)
+    assert (["torch"] in wanted) is bool(extras) is any(f"{dev.COURSE}[dev]" in each for each in wanted)
 
 
 def appended(dev: ModuleType, name: str) -> None:

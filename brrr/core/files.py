@@ -62,9 +62,8 @@ def require_writable(folder: Path) -> None:
 
 def cannot_write(path: Path, error: OSError) -> RecordingError:
     """The error for a file or folder that the system lets nobody write."""
-    return RecordingError(
-        f"{path}: cannot be written ({error.strerror or error}). Choose a folder that you may write to (--out DIR)"
-    )
+    choose = "Choose a folder that you may write to (brrr site DIR, elsewhere --out DIR)"
+    return RecordingError(f"{path}: cannot be written ({error.strerror or error}). {choose}")
 
 
 MOST_BYTES, MOST_JSON_BYTES = 1 << 26, 1 << 24
@@ -334,14 +333,15 @@ def system_folder(of: Literal["cache", "data"]) -> Path:
     Linux: `$XDG_CACHE_HOME` or `~/.cache`, `$XDG_DATA_HOME` or `~/.local/share` (XDG Base Directory Specification);
     macOS: `~/Library/Caches` or `~/Library/Application Support`; Windows: `%LOCALAPPDATA%`.
     """
+    home = Path(os.sep, os.path.expanduser("~"))  # /~, which cannot be made, for a container's user without a name
     if sys.platform == "win32":
-        return Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local")
+        return Path(os.environ.get("LOCALAPPDATA") or home / "AppData" / "Local")
     if sys.platform == "darwin":
-        return Path.home() / "Library" / MAC[of]
+        return home / "Library" / MAC[of]
     variable, otherwise = LINUX[of]
     given = os.environ.get(variable, "")
     # The specification: a relative path there is invalid and must be ignored.
-    return Path(given) if os.path.isabs(given) else Path.home() / otherwise
+    return Path(given) if os.path.isabs(given) else home / otherwise
 
 
 def kept(path: Path) -> bytes | None:

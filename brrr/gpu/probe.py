@@ -53,7 +53,9 @@ def text(path: str) -> str | None:
 
 
 def torch_module() -> ModuleType:
-    """torch; ProbeError says whether it is missing or broken."""
+    """torch; ProbeError says whether it is missing or broken. Nothing waits here for one that is being installed."""
+    if "torch" not in sys.modules:
+        package_version("torch")
     return module("torch")
 
 

@@ -131,6 +131,7 @@ def server_command(work: Path, port: int, *, root: bool) -> list[str]:
     command += ["--ServerApp.port_retries=0", "--ServerApp.ip=127.0.0.1", f"--ServerApp.root_dir={work}"]
     command += [f"--LabApp.default_url=/lab/tree/{FIRST_LESSON}"]
     command += [
+        "--LabApp.log_level=ERROR",  # which has its own
         "--LabApp.news_url=None",  # no news; that nobody is asked about them, see LAB_CONFIG
         "--LabApp.check_for_updates_class=jupyterlab.handlers.announcements.NeverCheckForUpdate",
         "--LabApp.extension_manager=readonly",  # the other one asks a package index
@@ -154,7 +155,7 @@ def _start(work: Path, port: int, token: str) -> subprocess.Popen[bytes]:
     # The token goes through the environment, where other users cannot read it; the kernel is this Python's own.
     config = os.pathsep.join(filter(None, [os.environ.get("JUPYTER_CONFIG_PATH"), str(LAB_CONFIG)]))
     environment = {
-        **jupyter_folders(),
+        **jupyter_folders(work),
         "PYTHONSTARTUP": str(COURSE / "view" / "restarted.py"),
         **os.environ,
         **whole_paths(os.environ),
@@ -172,12 +173,12 @@ def _start(work: Path, port: int, token: str) -> subprocess.Popen[bytes]:
     )
 
 
-def jupyter_folders() -> dict[str, str]:
-    """Where Jupyter keeps its files if the home folder cannot be written to: beside this Python."""
-    if os.access(Path.home(), os.W_OK):
+def jupyter_folders(work: Path) -> dict[str, str]:
+    """Where Jupyter and matplotlib keep their files if the home folder cannot be written to: beside the lessons."""
+    if os.access(os.path.expanduser("~"), os.W_OK):
         return {}
-    names = "JUPYTER_RUNTIME_DIR", "JUPYTER_DATA_DIR", "JUPYTER_CONFIG_DIR", "IPYTHONDIR"
-    return {name: str(Path(sys.prefix, "home", name.lower())) for name in names}
+    names = "JUPYTER_RUNTIME_DIR", "JUPYTER_DATA_DIR", "JUPYTER_CONFIG_DIR", "IPYTHONDIR", "MPLCONFIGDIR", "HOME"
+    return {name: str(Path(work, ".home", name.lower()).absolute()) for name in names}
 
 
 def whole_paths(environment: Mapping[str, str]) -> dict[str, str]:

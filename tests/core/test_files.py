@@ -305,3 +305,14 @@ def test_where_the_system_keeps_a_user_s_files(
     assert cache_folder() == home / cache / "brrr"
     monkeypatch.setenv("BRRR_CACHE", "~/mine")
     assert cache_folder() == home / "mine" and files.VARIABLE == "BRRR_CACHE"
+
+
+@posix
+def test_a_user_without_a_home_keeps_nothing_and_works(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A container's user whom nobody named: neither HOME nor a line in /etc/passwd."""
+    for name in ("HOME", "XDG_CACHE_HOME", "XDG_DATA_HOME", "BRRR_CACHE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(os, "getuid", lambda: 54321)
+    with pytest.raises(RuntimeError):
+        Path.home()
+    assert cache_folder().parts[:2] == system_folder("data").parts[:2] == ("/", "~")

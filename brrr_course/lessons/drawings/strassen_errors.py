@@ -19,7 +19,6 @@ from brrr.core.measurement import Value
 from brrr.drawing import style
 from brrr.drawing.style import Picture
 from brrr.strassen.algebra.forms import FORMS
-from brrr.strassen.passes.sums import product
 from brrr_course.lessons.drawings import Dial, LessonDrawing
 
 KINDS = ("normal", "uniform", "integer", "badly scaled rows", "badly scaled inside")
@@ -71,6 +70,8 @@ def scaled_product(a: torch.Tensor, b: torch.Tensor, form: str, level: int, scal
 
 def summed_product(a: torch.Tensor, b: torch.Tensor, form: str, level: int) -> torch.Tensor:
     """a @ b by a form, every product's sums from left to right, as one thread of a GPU makes them."""
+    from brrr.strassen.passes.sums import product  # loads torch
+
     return product(a, b, form, level, _in_order)
 
 
