@@ -50,13 +50,12 @@ check("01-timer", timer=timer)
 #
 # **Three usual wrong guesses**
 #
-# 1. *The clock says how long the multiplication takes* (milliseconds and more). It does on a CPU. Here the call returns before
-#    its work is done: the clock sees only the launch, which takes the same time at any size.
+# 1. *The clock says how long the multiplication takes* (milliseconds and more). It does on a CPU. Here the call returns at once:
+#    the clock sees only the launch, which does not grow with the size.
 # 2. *The curve is flat because the GPU has so many units that size does not matter.* The article tells how one comes to believe
-#    it. Stop the clock after `synchronize()`, and the curve is no longer flat. (Except at the smallest sizes, which show a call's
-#    fixed cost.)
-# 3. *Synchronising after each call makes a timer right, and no sync is always the worst one.* For a small operation, waiting also
-#    counts the launch and the report of the end. Each timer is true of something; ask of what.
+#    it. Stop the clock after `synchronize()`, and the curve rises, except at the smallest sizes: they show a call's fixed cost.
+# 3. *Synchronising after each call makes a timer right, and no sync is always the worst one.* For a small operation, waiting adds
+#    the launch and the report of the end. Each timer is true of something; ask of what.
 #
 # A fourth one, about the first call: *the kernel is compiled when it is first used.* torch's own kernels are only loaded: see the
 # line *all loaded before*.
@@ -68,8 +67,7 @@ check("01-timer", timer=timer)
 #   and the kernel's start.
 #   <!-- definition: the exercise -->
 # - *Build the timer:* one call to warm up, an event, many calls, an event, one wait; then the time between the events over the
-#   number of calls. This is right where a call takes longer than its launch. On the small ReLU it would time the host: use a CUDA
-#   graph there.
+#   number of calls. Right where a call takes longer than its launch; the small ReLU needs a CUDA graph, or this times the host.
 # - *What the article claims:* `brrr claims matmul first_call`. A claim that fails on your machine is a result, not the student's
 #   mistake: the article had another GPU, CPU and link.
 #

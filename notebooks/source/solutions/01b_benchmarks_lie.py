@@ -88,5 +88,5 @@ check("01b-harness", harness=harness)
 # <!-- definition: the exercise -->
 #
 # **To discuss.** A contest measures entries one after the other on one GPU, each for a second. Name three ways in which the order
-# decides who wins. What should the contest do? (Clock, heat and cache. Take turns, run up before each entry, empty the cache, and
+# decides who wins, and what to do about them. (Clock, heat and cache. Take turns, run up and empty the cache before each, and
 # show the clock beside each time.)

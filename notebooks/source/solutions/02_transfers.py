@@ -56,8 +56,8 @@ check("02-trips", process=process)
 #
 # **Three usual wrong guesses**
 #
-# 1. *A copy takes next to no time* (microseconds for 2²⁶ bytes). Lesson 01's call returned at once, and the datasheet's bandwidth
-#    is that of the GPU's own memory. The link to the CPU is far narrower; the figure shows both.
+# 1. *A copy takes next to no time* (microseconds for 2²⁶ bytes). Lesson 01's call returned at once, and the datasheet gives the
+#    bandwidth of the GPU's own memory. The link to the CPU is far narrower; the figure shows both.
 # 2. *Half the bytes, half the time.* True of large copies only. Below some size (see the last figure) a copy takes its fixed
 #    cost.
 # 3. *The GPU wins, since it is so good at sines.* It is, as the line without transfers shows, but four sines per number hardly
@@ -65,8 +65,8 @@ check("02-trips", process=process)
 #    with kept and with pinned memory.
 #
 # A fourth one: *pinned memory is faster memory.* It is the same memory, but it stays in place, so the copy engine can read it by
-# itself. The driver first copies pageable data to such a place, while the caller waits. Part of the apparent gain comes from
-# keeping the array: a new one is mapped page by page when it is first written to.
+# itself. Pageable data must first be copied to such memory, while the caller waits. Part of the apparent gain comes from keeping
+# the array: a new one is mapped page by page at its first write.
 #
 # **Answers**
 #
@@ -75,9 +75,9 @@ check("02-trips", process=process)
 # - *From how many sines on?* (the time with transfers less the time without) over a quarter of (the CPU's time less the GPU's
 #   without transfers), rounded up. Accepted within one or a tenth, at any size of a million elements or more, live or recorded.
 # - *Fewer transfers:* join the parts, send once, compute four sines where the data are, fetch once, split. Sending each part
-#   alone is not yet right, even if the data stay there: each transfer has its fixed cost.
-# - *What the article claims:* `brrr claims transfers nested_sine`. It advises synchronising before fetching the result; fetching
-#   waits anyway, as the measurements say. And it speaks of 2³² elements in one place and of 2³¹ in another.
+#   alone is not yet right: each transfer has its fixed cost.
+# - *What the article claims:* `brrr claims transfers nested_sine`. It advises synchronising before fetching, which waits anyway,
+#   as measured; and it speaks of 2³² elements in one place and of 2³¹ in another.
 #
 # **To discuss.** A training loop fetches the loss, four bytes, after every step to print it. Does it matter? (Not the bytes, but
 # the copy's fixed cost and the wait for everything before it. Better keep the losses on the GPU and fetch a hundred together.)

@@ -74,5 +74,5 @@ check("02b-pipeline", pipeline=pipeline)
 #   dominate is judged as well; its own code shows why they do not.
 #
 # **To discuss.** A data loader sends the next batch while the network trains on this one. Which of the three conditions does it
-# meet by itself, and which must you take care of? (Batches are the chunks. You must ask the loader for pinned memory and the copy
-# for `non_blocking=True`, and let nothing in the step wait: a `loss.item()` in every step prevents the overlap.)
+# meet by itself? (Batches are the chunks. You must ask the loader for pinned memory and the copy for `non_blocking=True`, and
+# nothing in the step may wait: a `loss.item()` in every step prevents the overlap.)

@@ -61,14 +61,14 @@ check("03-chatty", quiet=quiet)
 # - *The guesses:* the ladder's cheapest rung differs from machine to machine, and with the number of operators.
 # - *Fewer kernels:* `(x - x.mean(dim=1, keepdim=True)) / x.std(dim=1, keepdim=True)`. Anything with the same result and at least
 #   the wanted ratio is right, `torch.vmap` or `torch.var_mean` too. The check compares on fresh numbers and a second shape, times
-#   both in turn, and compares again with new numbers in the same tensor, which finds a remembered result. There are hints for the
-#   mean of all numbers, division by n, and a changed input.
+#   both in turn, and compares again with new numbers in the same tensor, to find a remembered result. Hints: the mean of all
+#   numbers, division by n, a changed input.
 # - *When does it stop waiting:* (5 - 1) µs · 4.2 TB/s / 8 bytes, 2.1 million elements; in the figure the loop begins to follow
 #   the GPU between 2²⁰ and 2²².
 #   <!-- definition: the exercise -->
 # - *What the articles claim:* `brrr claims adds host_cost run_ahead scaling`. The articles measured other GPUs, with torch of
 #   2021 and 2022: what fails here may have been true there.
 #
-# **To discuss.** A model's training step takes as long on an old GPU as on a new one with three times the bandwidth. How do you
-# test what you suspect without a profiler, and what would you change first? (The host sets the pace. Double the batch, or halve
-# it: does the step's time move? Then fewer and larger operators, a CUDA Graph or a compiler, before any new GPU.)
+# **To discuss.** A model's training step takes as long on an old GPU as on a new one with three times the bandwidth. What do you
+# suspect, how do you test it without a profiler, and what do you change first? (The host sets the pace. Double or halve the
+# batch: does the step's time move? Then fewer, larger operators, a CUDA Graph or a compiler, before any new GPU.)

@@ -51,9 +51,8 @@ check("04-slips", float_bytes=4, bandwidth=bandwidth, flops=flops)
 #
 # **Three usual wrong guesses**
 #
-# 1. *32 multiplications take 32 times as long as one.* The kernel waits for its bytes, and meanwhile the arithmetic units could
-#    do far more. The guess is right for the line *one operator each*, where every multiplication reads and writes all elements
-#    again.
+# 1. *32 multiplications take 32 times as long as one.* The kernel waits for its bytes, while the arithmetic units could do far
+#    more. The guess is right for the line *one operator each*: there every multiplication reads and writes all elements again.
 #    <!-- definition: a wrong guess -->
 # 2. *gelu takes several times as long as relu.* Its formula is long, but in float32 both wait for the same bytes. In bfloat16,
 #    half the bytes, the guess is right for some operators: see the claims.
@@ -72,5 +71,5 @@ check("04-slips", float_bytes=4, bandwidth=bandwidth, flops=flops)
 #   true; claims about the shape of the curves should hold anywhere.
 #
 # **To discuss.** A colleague makes an activation function cheaper: half the FLOP, the same accuracy. What does a training run
-# gain? (Nothing, as long as the function is its own kernel or fused into one that waits for its bytes. It gains if one fused
-# kernel has many such functions, if the type is half as wide, or if the data come from a cache. Ask for the intensity first.)
+# gain? (Nothing, as long as its kernel waits for bytes. It gains if one fused kernel has many such functions, if the type is half
+# as wide, or if the data come from a cache. Ask for the intensity first.)

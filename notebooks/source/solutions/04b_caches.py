@@ -64,14 +64,12 @@ check("04b-mend", place=place)
 # - *Misaligned access:* reads do not suffer, writes do, and a write whose warps begin with a sector does not. This last case,
 #   which changes only which threads are idle, proves the explanation.
 # - *How many loads in flight:* bandwidth times latency, 1.92 MB; over 132 multiprocessors, 2048 threads and 4 bytes that is 1.8,
-#   so 2. The measured line for two loads ends a little below the bandwidth, since loads take longer when more of them are in
-#   flight.
+#   so 2. The measured line for two loads ends a little below the bandwidth: loads take longer when more are in flight.
 #   <!-- definition: the exercise -->
 # - *Let neighbours read neighbours:* `return step * 32 + thread`. Any order is right in which each step reads 32 numbers of four
 #   whole sectors and every number is read once.
 # - *What holds:* `brrr claims occupancy working_set strides`. All sentences are the course's own.
 #
 # **To discuss.** A table has 32 columns of float32, stored row by row, and a kernel sums one column. What does it pay for, and
-# which two cures are there? (The stride is 128 bytes: it uses one float of each piece of memory. Store the table column by
-# column, or compute all sums in one pass over the rows. And if another kernel reads whole rows? Then one of the two pays, or the
-# table is kept twice.)
+# which two cures are there? (The stride is 128 bytes, of which it uses one float. Store the table column by column, or compute
+# all sums in one pass over the rows. And if another kernel reads whole rows? One of the two pays, or the table is kept twice.)

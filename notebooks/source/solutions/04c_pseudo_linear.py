@@ -58,9 +58,9 @@ check("04c-mend", benchmark=benchmark)
 #    <!-- definition: a wrong guess -->
 # 2. *A wide layer shows the full factor.* Only the linear layer is compute-bound. The stand-in fetches and stores every element:
 #    it is memory-bound. The ratio still grows in proportion to the width, but is smaller by a factor that belongs to the GPU.
-# 3. *The matrix multiplication must be doing less than it seems* (clever algorithms with fewer multiplications). You can test
-#    that without looking into the library: the rate counted with all multiplications could exceed the datasheet's peak, and whole
-#    numbers close to float32's limit would come out rounded. The claims have the verdict.
+# 3. *The matrix multiplication must be doing less than it seems* (clever algorithms with fewer multiplications). Test it from
+#    outside: then the rate counted with all multiplications could exceed the datasheet's peak, and whole numbers close to
+#    float32's limit would come out rounded. The claims have the verdict.
 #
 # A fourth one, in the exercise: *it is enough to move the random data out of the loop.* The queue must also be empty when the
 # clock starts: making the data is work in the queue, too.
@@ -68,8 +68,7 @@ check("04c-mend", benchmark=benchmark)
 # **Answers**
 #
 # - *Fix the benchmark:* make the data once, before the first `synchronize()`; leave only `x * weight + bias` in the loop; keep
-#   the synchronisation after it. Timing each call separately is right too, if the data are made outside the two readings of the
-#   clock.
+#   the synchronisation after it. Timing each call separately, without making the data, is right too.
 # - *The roofline by hand:* 2 · width² FLOP over 8 · width bytes are width / 4 FLOP/B, the ridge point at width 55.6; at width
 #   8192 the roofline promises 147x, where counting operations promises 8192x.
 #   <!-- definition: the exercise -->
@@ -79,6 +78,6 @@ check("04c-mend", benchmark=benchmark)
 # - *What the thread claims:* `brrr claims pseudo_linear pseudo_linear_flaws`. Its readers measured on other GPUs, unnamed.
 #
 # **To discuss.** A paper reports that its layer is 40 times faster than a linear one. Which three questions do you ask? (What
-# else was timed? How many rows, and how wide: did either side wait for the next launch? What limits the layer: would a GPU with
-# another ratio of compute to bandwidth show the same factor?)
+# else was timed? How many rows, and how wide: did either side wait for a launch? What limits it: would another ratio of compute
+# to bandwidth give the same factor?)
 # <!-- definition: made up -->

@@ -68,15 +68,15 @@ check("05-kernel", kernel=kernel)
 #   attention's own matmuls, dropout and real rates it is the third that the article found.
 #   <!-- definition: the exercise -->
 # - *Fill in a Triton kernel:* `value = tl.cos(tl.cos(value))`, then `tl.store(y + place, value, mask=inside)`. The check counts
-#   bytes in Triton's interpreter: 100,000 float32 numbers are 400 kB read and 400 kB written. There are hints for storing the
-#   first cosine and loading it again (right result, twice these bytes), a missing mask, and a type that `tl.cos` does not take.
+#   bytes in Triton's interpreter: 100,000 float32 numbers are 400 kB read and 400 kB written. Hints: the first cosine stored and
+#   loaded again (right result, twice these bytes), a missing mask, a type that `tl.cos` does not take.
 #   <!-- definition: the exercise -->
 # - *Why four fused sines gain less than a factor of four:* an accurate sine is a long polynomial, and four of them take longer
-#   than moving the bytes. `torch.jit.script` writes another kernel than `torch.compile`; the claims hold both against the
+#   than moving the bytes. `torch.jit.script` writes another kernel than `torch.compile`; the claims compare both with the
 #   article's sentence.
 # - *Why some lines gain more than their bytes say:* one of their operators is slower than its own bytes, such as torch's addition
 #   of a row to each row of a matrix.
 #
-# **To discuss.** A profile shows forty small kernels between two matmuls. By how much can fusion shorten that part at best, and
-# what must you count to say so? (The bytes of the part's inputs and results against the bytes of each kernel. What the backward
-# pass needs must be written, so it counts as a result.)
+# **To discuss.** A profile shows forty small kernels between two matmuls. By how much can fusion shorten that part at best?
+# (Compare the bytes of the part's inputs and results with the bytes of all its kernels. What the backward pass needs must be
+# written, so it counts as a result.)

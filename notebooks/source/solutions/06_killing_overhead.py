@@ -50,8 +50,8 @@ check("06-capture", network=network)
 # **Three usual wrong guesses**
 #
 # 1. *A compiler must beat a graph, because it writes better code.* On narrow layers nobody waits for kernels; fewer launches win.
-#    (The rung *compile* says nothing about compilers in general: here its kernels take many times as long as the modules', and
-#    nobody knows why.)
+#    (The rung *compile* says nothing about compilers in general: in this recording its kernels take many times as long as the
+#    modules', and the cause is not known.)
 # 2. *The rewrite is slower* (below one), because Python is slow and PyTorch is written in C++. Python drives both; the rewrite
 #    asks fewer questions on the way to the same library. (A gain beyond the divide is not overhead: the rewrite times the
 #    library's kernels once and keeps the fastest.)
@@ -59,11 +59,11 @@ check("06-capture", network=network)
 #    host, less host work gains nothing.
 #
 # **Answers.** The divide: hidden² · 4 bytes / 256 GB/s = 20 µs, so 1131 on the GTX 1070, and with 4.2 TB/s 4583 on the H200. The
-# capture: leave the number on the GPU and use one formula for both cases, `x / size.clamp(min=1)`; `torch.where` is right, too.
-# *max-autotune* picks kernels by short timings when it compiles; another process may pick others, several times as slow, so two
-# students with the same GPU model may see two lines ([docs/strassen.md](strassen.md), *Earlier recordings*).
+# capture: leave the number on the GPU and use one formula, `x / size.clamp(min=1)`; `torch.where` is right, too. *max-autotune*
+# picks kernels by short timings: another process may pick others, several times as slow, and two students with the same GPU model
+# may see two lines ([docs/strassen.md](strassen.md), *Earlier recordings*).
 # <!-- definition: the exercise -->
 #
 # **To discuss.** The article wrote that eager mode could have most of these gains with a better allocator. What would a framework
-# have to know beforehand to do no more host work than the rewrite, and what would its users lose? (Shapes, types, devices and the
+# have to know beforehand to do as little host work as the rewrite, and what would users lose? (Shapes, types, devices and the
 # order of the calls; hooks, data-dependent branches, printing in the middle of a model.)

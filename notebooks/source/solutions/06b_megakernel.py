@@ -52,9 +52,9 @@ check("06b-waits", waits_for=waits_for)
 # 3. *Faster at every size.* Where the multiplication itself takes the time, what counts is whose matmul is faster, not the waits
 #    between layers.
 #
-# **Answers.** A graph of the one kernel gains nothing: there is one launch either way, and a plain launch may begin while the one
-# before it still runs, which a replay may not. The floor: 8 · 1024 · 1024 · 4 bytes, over 4.8 TB/s, and 7 µs for the 7 places
-# between 8 layers. Waits: for the eight blocks of the block's own cluster, and before the first layer for none.
+# **Answers.** A graph of the one kernel gains nothing: it is one launch either way, and only a plain launch may begin while the
+# one before still runs. The floor: 8 · 1024 · 1024 · 4 bytes, over 4.8 TB/s, and 7 µs for the 7 places between 8 layers. Waits:
+# for the eight blocks of the block's own cluster, and before the first layer for none.
 # <!-- definition: the exercise -->
 #
 # **To discuss.** The kernel could let each block own a few rows of the batch, with no barrier at all. What does that cost, and

@@ -61,13 +61,13 @@ check("08-combine", stack=stack, gates=gates)
 # 2. *As many times as there are samples* (or exactly as long as one). The first counts FLOP, the second bytes. Few samples share
 #    each load of the weights; where the FLOP take longer than the load, each sample pays for itself.
 # 3. *Streams must help, because the GPU is mostly idle.* It is idle because nothing has been launched yet. Overlap needs two
-#    kernels at once; while Python sets the pace there is hardly ever a second one, and each wait between streams costs the host
-#    more calls.
+#    kernels at once; while Python sets the pace there is hardly ever a second, and each wait between streams costs the host more
+#    calls.
 #
 # **Answers.** The floor: 4 · 512 · 512 · 4 bytes, over 4.8 TB/s (0.874 µs), and 27 samples. The batch does not depend on the
 # hidden size: it is rate over bandwidth, times two bytes per FLOP. The matmuls: weights stacked with `torch.cat`, two matmuls (or
-# one, of `x` and `h` side by side), the result cut by `chunk`. Any answer is right that takes at most two matmuls and moves no
-# weights at a step.
+# one, of `x` and `h` side by side), the result cut by `chunk`; any answer with at most two matmuls that moves no weights at a
+# step.
 # <!-- definition: the exercise -->
 #
 # **To discuss.** A transformer computes all steps of a training sequence at once. What did it give up for that? When it generates

@@ -57,13 +57,13 @@ check("08b-until", until=until)
 #    fit into today's L2. Much of what is saved is launches and waiting between kernels.
 # 2. *Once the weights stay, a step takes as long as its FLOP.* Each step needs the whole state of the last. With one sample, this
 #    exchange between blocks takes longer than the arithmetic.
-# 3. *The gain holds for any mini-batch.* A matmul with many samples loads the weights once for all of them, so there is little to
-#    gain; and here the blocks read the state of every sample at each step.
+# 3. *The gain holds for any mini-batch.* A matmul loads the weights once for all samples, so many samples leave little to gain;
+#    and here the blocks read every sample's state at each step.
 #
 # **Answers.** The step: 3 · 32 · 8 · 1024 · 4 bytes, 3.15 MB; the exchange, 0.49 µs, takes longer than reading them and than the
 # arithmetic, which hides behind it up to 28 samples. When to stop: at the first batch, in order, at which ours is not faster.
 # <!-- definition: the exercise -->
 #
-# **To discuss.** The article's kernel let threads time out at a barrier, and a program on the CPU restarted it until all had
-# passed. Why is that not needed here, and what if another program used the same GPU? (All blocks fit at once, which is asked
-# before the launch. A second program may take multiprocessors, and then all blocks wait for the one that has none.)
+# **To discuss.** The article's kernel let threads time out at a barrier, and the CPU restarted it until all had passed. Why not
+# here, and what if another program used the GPU? (All blocks fit at once, which is asked before the launch. A second program may
+# take multiprocessors; then all blocks wait for the one that has none.)

@@ -74,15 +74,15 @@ check("09-sign", recombine=recombine)
 # - *Where a level pays off:* where one level gains more than 8/7, SGEMM's own rate dips: the size does not suit its tiles and
 #   waves as well.
 # - *The article's network:* one level is two kernels per layer, as many as in the fused network, and it reads 7/4 of the weights.
-#   `speedup_table("strassen")` has all points, as times of a loop: there the launches from Python decide on narrow layers.
-#   `StrassenMLP` uses a level only where it expects a gain, and replays a CUDA graph.
+#   `speedup_table("strassen")` has all points, timed in a loop, where Python's launches decide on narrow layers. `StrassenMLP`
+#   uses a level only where it expects a gain, and replays a CUDA graph.
 # - *The steps:* 10 additions, 7 multiplications, 8 additions. For a network's weights the additions on the right side are made
 #   once.
 # - *One wrong sign:* C22 = M1 - M2 + M3 + M6. The check writes out what is wrong (for example 2 A21 B11 too much), which is how
 #   to find it by hand.
 # - *From which size on:* divide each time by n²; what is left is a straight line through two points, so n = (b' - b) / (a - a').
-#   The check also says where the measured lines cross. Sizes far from the crossing give a worse estimate: launches and waves are
-#   in neither term.
+#   The check says where the measured lines cross. Sizes far from there give a worse estimate: launches and waves are in neither
+#   term.
 #
 # **To discuss.** Two libraries are compared by TFLOP/s. One uses Strassen inside and reports 2n³ over the time. Is that fair? (To
 # compare results: yes, if the error is stated too. To compare how well the hardware is used: no. The number must be called

@@ -53,7 +53,7 @@ check("09b-scaling", scaled=scaled)
 # 2. *Fewer additions are better, so Winograd's form wins.* Only where additions cost time. In one pass over memory they cost
 #    almost nothing, and the sums that Winograd's form shares have more parts, so its errors are larger.
 # 3. *Three matmuls instead of one take three times as long.* The three run on tensor cores, many times as fast as the float32
-#    units. The time saved must pay for the splitting, and for moving sums out of the tensor cores in time.
+#    units. The time saved must pay for splitting, and for moving sums out of the tensor cores in time.
 #
 # **Answers**
 #

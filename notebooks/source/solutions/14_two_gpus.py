@@ -59,4 +59,4 @@ check("14-shards", cut=cut)
 #
 # **To discuss.** A model fits on one GPU. You have eight GPUs, and one user who waits for each token. Data parallel or tensor
 # parallel? And with a thousand users? (One token is one sample: only tensor parallelism shortens it, if the layers are wide. A
-# thousand users are many samples: data parallelism exchanges nothing at all, since there are no gradients.)
+# thousand users are many samples: data parallelism then exchanges nothing, for lack of gradients.)
