@@ -41,29 +41,24 @@ check("00-queue", finished=finished)
 #
 # | | |
 # | --- | --- |
-# | Goal | Know what host, stream and kernel are, the four regimes and the badges; have guessed once, moved one slider, and had an exercise marked. |
+# | Goal | Know host, stream and kernel, the four regimes and the badges; make a guess, move a slider, have an exercise marked. |
 # | Minutes | 35 |
 # | Before | How to run a cell in Jupyter. No GPU knowledge. |
 # | Answers | [solutions/00_start_here.ipynb](../notebooks/solutions/00_start_here.ipynb) |
 #
 # **Three usual wrong guesses**
 #
-# 1. *The GPU is faster even for tiny matrices.* It comes from headline figures: they are rates at full load. One tiny multiplication
-#    is no load; its time is the fixed cost of one launch.
-# 2. *A hundred kernels take 1200 µs* (launches and runs added up). It comes from reading a program as a list of steps that wait for
-#    each other. Here the host does not wait: launches and runs overlap.
+# 1. *The GPU is faster even for tiny matrices.* Headline figures are rates at full load. A tiny multiplication takes as long as
+#    its launch.
+# 2. *A hundred kernels take 1200 µs* (launches plus runs). The host does not wait for each run: launches and runs overlap.
 #    <!-- definition: the exercise -->
-# 3. *A hundred kernels take 200 µs* (only the runs). It comes from thinking of the device alone. The slower of the two
-#    sets the pace, and here that is the host.
+# 3. *A hundred kernels take 200 µs* (only the runs). The slower of host and device sets the pace, and here that is the host.
 #    <!-- definition: the exercise -->
 #
-# **Answers.** The guess: see the figure. A hundred kernels: 1002 µs, all launches and the last kernel's run;
-# 1000 is when the last launch ends. Such a program is overhead-bound. Kernels of any length: a kernel starts at the later of two times, when it is
-# launched and when the one before it is done (`max`).
+# **Answers.** A hundred kernels: 1002 µs; the last launch ends at 1000, then the last kernel runs. Such a program is
+# overhead-bound. Kernels of any length: each starts at its launch or at the end of the one before, whichever is later (`max`).
 # <!-- definition: the exercise -->
 #
-# **To discuss.** The host launches one large kernel instead of a hundred small ones. What becomes better, and what could become
-# worse? (Less overhead; but the GPU starts later, and the host learns late that something went wrong. Lessons 03, 05 and 06
-# come back to it.)
-#
-# ---
+# **To discuss.** The host launches one large kernel instead of a hundred small ones. What gets better, and what could get worse?
+# (Less overhead; but the GPU starts later, and the host learns late that something went wrong. Lessons 03, 05 and 06 come back to
+# it.)

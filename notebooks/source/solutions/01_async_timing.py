@@ -43,40 +43,34 @@ check("01-timer", timer=timer)
 #
 # | | |
 # | --- | --- |
-# | Goal | Know that a GPU call returns before its work is done; be able to time GPU work correctly and say what a given timer is true of; know what a first call pays for. |
+# | Goal | Know that a GPU call returns before its work is done; time GPU work correctly, say what a timer is true of, and what a first call pays for. |
 # | Minutes | 45 |
 # | Before | Lesson 00. Some Python: functions, loops, `time.perf_counter()`. What a matrix multiplication is, and that its work grows with the cube of the size. |
 # | Answers | [solutions/01_async_timing.ipynb](../notebooks/solutions/01_async_timing.ipynb) |
 #
 # **Three usual wrong guesses**
 #
-# 1. *The clock says how long the multiplication takes* (milliseconds and more). It comes from the CPU, where a call returns when its work
-#    is done. The clock says how long the launch takes, and that does not grow with the size.
-# 2. *The curve is flat because the GPU has so many units that size does not matter.* A plausible story, and the article tells how one
-#    comes to believe it. The test: stop the clock after `synchronize()`, and the curve is no longer flat. (At the smallest sizes it
-#    stays nearly flat even then. There the story is right about the effect: it is the fixed cost of one call.)
-# 3. *Synchronising after each call makes a timer right, and no sync is always the worst one.* For a small operation the ranking
-#    surprises: a timer that waits counts the launch and the report of the end with the work. Each timer is true of something; ask of what.
+# 1. *The clock says how long the multiplication takes* (milliseconds and more). It does on a CPU. Here the call returns at once:
+#    the clock sees only the launch, which does not grow with the size.
+# 2. *The curve is flat because the GPU has so many units that size does not matter.* The article tells how one comes to believe
+#    it. Stop the clock after `synchronize()`, and the curve rises, except at the smallest sizes: they show a call's fixed cost.
+# 3. *Synchronising after each call makes a timer right, and no sync is always the worst one.* For a small operation, waiting adds
+#    the launch and the report of the end. Each timer is true of something; ask of what.
 #
-# A fourth one, about the first call: *the kernel is compiled when it is first used.* torch's own kernels are loaded: compare the first
-# kernel with the line *all loaded before*.
+# A fourth one, about the first call: *the kernel is compiled when it is first used.* torch's own kernels are only loaded: see the
+# line *all loaded before*.
 #
 # **Answers**
 #
-# - *The guess and the ranking:* in the cells that compare. Timers whose errors are almost the same count as one
-#   place, so two students with different orders can both be right.
-# - *Read two events:* 460 µs over 100 calls are 4.6 µs; the pair around one call holds 6 µs more: the GPU's wait for the launch, and the
-#   kernel's start.
+# - *The ranking:* timers with almost equal errors share a place, so different orders can be right.
+# - *Read two events:* 460 µs over 100 calls is 4.6 µs a call. The pair around one call adds 6 µs: the GPU's wait for the launch,
+#   and the kernel's start.
 #   <!-- definition: the exercise -->
-# - *Build the timer:* one call to warm up, an event, many calls, an event; wait once; the seconds between the events over the number of
-#   calls. It is right where a call takes longer than its launch, as here; on the small ReLU it would time the host, and the
-#   calls belong in a CUDA graph.
-# - *The first call:* folded under the question.
-# - *What the article claims:* `brrr claims matmul first_call`. A claim of the article that fails on your machine is a result, not a
-#   mistake of the student: its GPU, its CPU and the link between them were different ones.
+# - *Build the timer:* one call to warm up, an event, many calls, an event, one wait; then the time between the events over the
+#   number of calls. Right where a call takes longer than its launch; the small ReLU needs a CUDA graph, or this times the host.
+# - *What the article claims:* `brrr claims matmul first_call`. A claim that fails on your machine is a result, not the student's
+#   mistake: the article had another GPU, CPU and link.
 #
-# **To discuss.** A colleague reports that a network's `print(loss)` takes most of the training step, and wants to make printing
-# faster. What do you tell them? (Printing needs the value, so it waits for everything in the queue. The time belongs to the work
-# before it. How would they find out? Synchronise before the print and time both parts.)
-#
-# ---
+# **To discuss.** A colleague's `print(loss)` takes most of the training step, and they want to make printing faster. What do you
+# tell them? (Printing needs the value, so it waits for everything in the queue. To see that, synchronise before the print and
+# time both parts.)

@@ -57,38 +57,36 @@ check("01b-harness", harness=harness)
 #
 # | | |
 # | --- | --- |
-# | Goal | Be able to win a benchmark without being faster, to write a harness that catches eight ways of doing so, and to read clock and power beside a time. |
+# | Goal | Win a benchmark without being faster; write a harness that catches eight ways of doing so; read clock and power beside a time. |
 # | Minutes | 35 |
-# | Before | Lesson 01. A side road: the main road goes on without it. |
+# | Before | Lesson 01. A side road. |
 # | Answers | [solutions/01b_benchmarks_lie.ipynb](../notebooks/solutions/01b_benchmarks_lie.ipynb) |
 #
 # **Three usual wrong guesses**
 #
-# 1. *Events cannot be cheated.* It comes from lesson 01, where they were the remedy. They stand in one stream, and see no other.
-# 2. *A check of the result is enough.* It comes from trusting that what is right once is right again. A kept output is right for the
-#    input that was kept; a stale one in the same memory shows only when the numbers change.
-# 3. *Nobody cheated, so the time is the code's.* It comes from taking the GPU for a constant. Clock and power limit belong to a time, and
-#    whoever runs second finds another GPU than the first.
+# 1. *Events cannot be cheated.* They were lesson 01's remedy. But an event sees only its own stream.
+# 2. *One check of the result is enough.* A kept output is right for the input it was kept from; a stale one in the same memory
+#    shows only when the numbers change.
+# 3. *Nobody cheated, so the time is the code's.* It also depends on clock and power limit: whoever runs second finds a different
+#    GPU.
 #
 # **Answers**
 #
-# - *The guesses:* in the cells that compare, from the data shown. The table of clock and power says *not told* where no driver tells them.
-# - *Cheat:* `gain` is 10, the number of rounds; the cheat is free, and anything that the naive harness takes for 2x as fast counts.
+# - *Cheat:* `gain` is 10, the number of rounds. Any cheat counts that the naive harness takes for 2x as fast.
 #   <!-- definition: the exercise -->
-# - *Catch eight:* in the solution, ten lines. The mark says how many were caught, and which were not; honest code that is refused, or
-#   whose gain is misjudged, counts before any cheat.
-# - *Which cheat wins most:* folded under the question. The side stream wins 7x, less than the 8x that we had claimed.
+# - *Catch eight:* ten lines in the solution. The mark says which were not caught; but first the harness must accept honest code
+#   and judge its gain correctly.
+# - *Which cheat wins most:* the side stream wins 7x, less than the 8x that we had claimed.
 #   <!-- claims: cheats.kernels-win -->
-# - *Clock and power:* back to back a matmul takes 1.17x as long as with pauses. That both take as many cycles fails, at 0.876x: with
-#   pauses the clock is read on an idle GPU. <!-- claims: clocks.back-to-back-slower, clocks.as-many-cycles -->
+# - *Clock and power:* back to back, a matmul takes 1.17x as long as with pauses. The claim that both take as many cycles fails,
+#   at 0.876x: with pauses the clock is read on an idle GPU. The table says *not told* where no driver reports clock and power.
+#   <!-- claims: clocks.back-to-back-slower, clocks.as-many-cycles -->
 #
-# **The ranking.** Students who ran `share()` send `3 of 8` and the like as their mark of `01b-harness`, and `right` for eight. `brrr class report
-# FILE.csv` has it in the column `check: 01b-harness`: sort by it. Marks are made in the student's own notebook, so this ranking can be
-# cheated, too; let the class say how.
+# **The ranking.** `brrr class report FILE.csv` has the marks of students who ran `share()`: `3 of 8` and the like, or `right` for
+# eight. Sort by its column `check: 01b-harness`. Marks are made in the student's own notebook, so this ranking can be cheated,
+# too; let the class say how.
 # <!-- definition: the exercise -->
 #
-# **To discuss.** A contest measures entries one after the other on one GPU, each for a second. Name three things by which the order of
-# the entries decides who wins, and what the contest should do. (Clock, heat and cache; turns, a run-up before each, an emptied cache,
-# and the clock beside each time.)
-#
-# ---
+# **To discuss.** A contest measures entries one after the other on one GPU, each for a second. Name three ways in which the order
+# decides who wins, and what to do about them. (Clock, heat and cache. Take turns, run up and empty the cache before each, and
+# show the clock beside each time.)

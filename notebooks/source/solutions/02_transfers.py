@@ -49,40 +49,35 @@ check("02-trips", process=process)
 #
 # | | |
 # | --- | --- |
-# | Goal | Know that data must be copied to the GPU and back, what a copy costs (a fixed time, and the bytes over the bandwidth), what pinned and kept memory change, and when work pays for the transfers. |
+# | Goal | Know what a copy costs (a fixed time, and the bytes over the bandwidth), what pinned and kept memory change, and when work pays for the transfers. |
 # | Minutes | 40 |
 # | Before | Lessons 00 and 01. NumPy: an array, `np.concatenate`, `np.split`. |
 # | Answers | [solutions/02_transfers.ipynb](../notebooks/solutions/02_transfers.ipynb) |
 #
 # **Three usual wrong guesses**
 #
-# 1. *A copy takes next to no time* (microseconds for 2²⁶ bytes). It comes from lesson 01, where the call returned at once, and
-#    from the GPU's memory bandwidth on the box. The link to the CPU's memory is another one, and far narrower; the figure has both.
-# 2. *Half the bytes, half the time.* True of large copies only. A small one pays its fixed cost, and below some size the number of
-#    bytes makes no difference. The last figure shows from which size on it does.
-# 3. *The GPU wins, since it is so good at sines.* It is, and the line without transfers shows it. But four sines for each number are
-#    little work to pay for the copies. Who wins depends on the CPU's cores, on the link, and on the memory: let people who disagree
-#    look at *GPU with transfers* and at the lines with kept and with pinned memory.
+# 1. *A copy takes next to no time* (microseconds for 2²⁶ bytes). Lesson 01's call returned at once, and the datasheet gives the
+#    bandwidth of the GPU's own memory. The link to the CPU is far narrower; the figure shows both.
+# 2. *Half the bytes, half the time.* True of large copies only. Below some size (see the last figure) a copy takes its fixed
+#    cost.
+# 3. *The GPU wins, since it is so good at sines.* It is, as the line without transfers shows, but four sines per number hardly
+#    pay for the copies. Who wins depends on the CPU's cores, the link and the memory: compare *GPU with transfers* and the lines
+#    with kept and with pinned memory.
 #
-# A fourth one: *pinned memory is faster memory.* It is the same memory. The copy engine may read it on its own, since it
-# stays where it is; from pageable memory the driver must copy the data to such a place first, and the caller waits for that. And part
-# of what people call the gain of pinning is that of keeping: a new array is mapped page by page when it is first written to.
+# A fourth one: *pinned memory is faster memory.* It is the same memory, but it stays in place, so the copy engine can read it by
+# itself. Pageable data must first be copied to such memory, while the caller waits. Part of the apparent gain comes from keeping
+# the array: a new one is mapped page by page at its first write.
 #
 # **Answers**
 #
-# - *The guesses:* in the cells that compare. Without a GPU the CPU queue stands in. It computes on the CPU's
-#   own cores, so it shows what copies cost, and never wins by work.
-# - *From how many sines on?* (the time with transfers less the time without) over a quarter of (the CPU's time less the GPU's without
-#   transfers), rounded up. One more or less, or a tenth, is accepted, at any size of a million elements or more, on your live
-#   measurements or on the recording.
-# - *Fewer transfers:* join the parts, send once, four sines where the data are, fetch once, split. Keeping the data there but sending
-#   each part alone is better than before, and not yet right: each transfer has its fixed cost.
-# - *What the article claims:* `brrr claims transfers nested_sine`. Two of its sentences are worth a minute. It advises to synchronise
-#   before the result is fetched, so that it is complete; fetching waits anyway, and the measurements say so. And its text speaks of
-#   2³² elements in one place and of 2³¹ in another.
+# - *The guesses:* without a GPU the CPU queue stands in. It computes on the CPU's own cores: it shows what copies cost, and never
+#   wins.
+# - *From how many sines on?* (the time with transfers less the time without) over a quarter of (the CPU's time less the GPU's
+#   without transfers), rounded up. Accepted within one or a tenth, at any size of a million elements or more, live or recorded.
+# - *Fewer transfers:* join the parts, send once, compute four sines where the data are, fetch once, split. Sending each part
+#   alone is not yet right: each transfer has its fixed cost.
+# - *What the article claims:* `brrr claims transfers nested_sine`. It advises synchronising before fetching, which waits anyway,
+#   as measured; and it speaks of 2³² elements in one place and of 2³¹ in another.
 #
-# **To discuss.** A colleague's training loop fetches the loss after every step, to print it. The loss is four bytes. Does it matter?
-# (Not the bytes: the fixed cost of the copy, and the wait for everything before it, as in lesson 01. What would they do instead?
-# Keep the losses on the GPU and fetch them together, every hundred steps.)
-#
-# ---
+# **To discuss.** A training loop fetches the loss, four bytes, after every step to print it. Does it matter? (Not the bytes, but
+# the copy's fixed cost and the wait for everything before it. Better keep the losses on the GPU and fetch a hundred together.)

@@ -48,36 +48,31 @@ check("02b-pipeline", pipeline=pipeline)
 #
 # | | |
 # | --- | --- |
-# | Goal | Be able to say what must be true before two things on a GPU overlap, to find the wait that prevents it, and to build a pipeline that overlaps. |
+# | Goal | Say what must be true before two things on a GPU overlap; find the wait that prevents it; build a pipeline that overlaps. |
 # | Minutes | 35 |
-# | Before | Lesson 02. A side road: the main road goes on without it. |
+# | Before | Lesson 02. A side road. |
 # | Answers | [solutions/02b_overlap.ipynb](../notebooks/solutions/02b_overlap.ipynb) |
 #
 # **Three usual wrong guesses**
 #
-# 1. *Three streams make it three times as fast.* It comes from reading a stream as a worker. It is a queue, and here each queue
-#    gets its work only when the one before is empty: the host waits in between.
-# 2. *Without the `synchronize()` calls it would overlap.* It comes from seeing the first obstacle only. With events in their place
-#    the host is free, but the first sine still needs all of the array that is being sent. Nothing overlaps without chunks; and
-#    from pageable memory the copy itself makes the host wait, whatever `non_blocking` says.
-# 3. *The more chunks the better.* It comes from the formula (n + 2)/n alone. Each chunk also needs its launches, and below a certain
-#    size the launches take longer than the work. The line of the small chunks shows it.
+# 1. *Three streams make it three times as fast.* A stream is a queue, not a worker. Here the host waits in between, so each queue
+#    gets work only when the one before is empty.
+# 2. *Without the `synchronize()` calls it would overlap.* With events in their place the host is free, but the first sine still
+#    needs the whole array. Nothing overlaps without chunks; and from pageable memory the copy itself makes the host wait,
+#    whatever `non_blocking` says.
+# 3. *The more chunks the better.* So says (n + 2)/n, but each chunk needs launches, which below a certain size take longer than
+#    the work (see the line of the small chunks).
 #
 # **Answers**
 #
-# - *The guesses:* in the cells that compare, from the data shown; the timelines show why.
 # - *Fix the pipeline:* the upload waits for the event behind its buffer's last download, computing for the upload's, the download
-#   for computing's; the host waits once, at the end. A schedule without the buffers' events is right as long as no stream is slow, and
-#   overwrites a chunk as soon as one is. That is why the exercise also runs with slow streams.
+#   for computing's; the host waits once, at the end. Without the buffers' events a slow stream has its chunk overwritten, so the
+#   exercise also runs with slow streams.
 # - *How many chunks:* 20 (18 reaches 90 % of the best rate, which is another question), and 10, the square root of 2/0.02.
 #   <!-- definition: the exercise -->
-# - *What the article claims:* `brrr claims overlap`. Its streams bring little, as it says. It also says that they could help
-#   where transfers dominate; that is judged as well, and its own code tells why they do not.
-# - *Where does the pipeline pay:* folded under the question.
+# - *What the article claims:* `brrr claims overlap`. Its streams bring little, as it says. That they could help where transfers
+#   dominate is judged as well; its own code shows why they do not.
 #
-# **To discuss.** A data loader sends the next batch while the network trains on this one. Which of the three conditions does it meet
-# by itself, and which must you take care of? (Batches are the chunks. Pinned memory is an option of the loader, and
-# `non_blocking=True` one of the copy. The third is that nothing in the training step waits: a `loss.item()` in every step takes
-# the overlap away.)
-#
-# ---
+# **To discuss.** A data loader sends the next batch while the network trains on this one. Which of the three conditions does it
+# meet by itself? (Batches are the chunks. You must ask the loader for pinned memory and the copy for `non_blocking=True`, and
+# nothing in the step may wait: a `loss.item()` in every step prevents the overlap.)

@@ -44,36 +44,32 @@ check("04-slips", float_bytes=4, bandwidth=bandwidth, flops=flops)
 #
 # | | |
 # | --- | --- |
-# | Goal | Tell from bytes and FLOP whether a kernel waits for the memory or for the arithmetic; predict where its time starts to grow; read a roofline. |
+# | Goal | Tell from bytes and FLOP whether a kernel waits for memory or arithmetic; predict where its time starts to grow; read a roofline. |
 # | Minutes | 40 |
 # | Before | Lessons 00, 01 and 03. What a byte and a floating-point number are; axes with a logarithmic scale. |
 # | Answers | [solutions/04_memory_bound.ipynb](../notebooks/solutions/04_memory_bound.ipynb) |
 #
 # **Three usual wrong guesses**
 #
-# 1. *32 multiplications take 32 times as long as one.* It comes from counting operations. The kernel waits for its bytes, and in that
-#    time the arithmetic units could do far more with each of them. The guess is right for the line *one operator each*: there every
-#    multiplication reads and writes all elements again.
+# 1. *32 multiplications take 32 times as long as one.* The kernel waits for its bytes, while the arithmetic units could do far
+#    more. The guess is right for the line *one operator each*: there every multiplication reads and writes all elements again.
 #    <!-- definition: a wrong guess -->
-# 2. *gelu takes several times as long as relu.* The same counting: its formula is long. On float32 both wait for the same bytes. On
-#    bfloat16 the guess is partly right, for the bytes are halved and the formula is not: the claims say for which operators.
-# 3. *The GPU does not reach its datasheet, so something is wrong with it.* It comes from reading the peak as a promise for any
-#    arithmetic. It counts fused multiply-adds, two FLOP in one instruction; multiplications alone can reach half of it.
+# 2. *gelu takes several times as long as relu.* Its formula is long, but in float32 both wait for the same bytes. In bfloat16,
+#    half the bytes, the guess is right for some operators: see the claims.
+# 3. *The GPU does not reach its datasheet, so something is wrong with it.* The peak counts fused multiply-adds, two FLOP in one
+#    instruction; multiplications alone can reach half of it.
 #
 # **Answers**
 #
-# - *The guesses:* in the cells that compare, with what was predicted.
-# - *Two slips:* a float of 32 bits has 4 bytes; and rates multiply by iterations a second instead of dividing by them. The article's
-#   conclusion (about a hundred operations for each element) stands all the same, because an element is also written: twice 4 bytes are the
-#   8 that the text gives to one float. The check says so.
-# - *Where is the knee:* the ridge point for multiplications, 33.5 / 4.8 = 7 FLOP/B, times the eight bytes of an element: 56.
-#   The claim *ridge point tells where the runtime starts to grow* compares it with the knee of every version.
+# - *Two slips:* a 32-bit float has 4 bytes; and the article's rates multiply by iterations per second instead of dividing by
+#   them. Its conclusion (about a hundred operations for each element) stands all the same: an element is also written, and twice
+#   4 bytes are the 8 that the text gives to one float.
+# - *Where is the knee:* the ridge point for multiplications, 33.5 / 4.8 = 7 FLOP/B, times the eight bytes of an element: 56. The
+#   claim *ridge point tells where the runtime starts to grow* compares it with the knee of every version.
 #   <!-- definition: the exercise -->
-# - *What the article claims:* `brrr claims repeat unary`. It measured on another GPU: a claim about so many TFLOP/s that fails here
-#   may have been true there; those about the shape of the curves should hold anywhere.
+# - *What the article claims:* `brrr claims repeat unary`. On its other GPU, claims about TFLOP/s that fail here may have been
+#   true; claims about the shape of the curves should hold anywhere.
 #
-# **To discuss.** A colleague makes an activation function cheaper: half the FLOP, the same accuracy. What does a training run gain?
-# (Nothing, as long as the function is a kernel of its own or fused into one that waits for its bytes. It gains if many such
-# functions stand in one fused kernel, if the type is half as wide, or if the data come from a cache. Ask for the intensity first.)
-#
-# ---
+# **To discuss.** A colleague makes an activation function cheaper: half the FLOP, the same accuracy. What does a training run
+# gain? (Nothing, as long as its kernel waits for bytes. It gains if one fused kernel has many such functions, if the type is half
+# as wide, or if the data come from a cache. Ask for the intensity first.)

@@ -52,34 +52,34 @@ check("05b-again", again=again)
 #
 # | | |
 # | --- | --- |
-# | Goal | Read a generated kernel; know when computing again is better than saving, in time and in memory, and do it. |
+# | Goal | Read a generated kernel; know when computing again beats saving, in time and in memory, and do it. |
 # | Minutes | 35 |
-# | Before | Lesson 05. What a backward pass is. A side road: the main road goes on without it. Without a GPU, torch.compile's kernels are shown as the H200 got them, or in C++ where a compiler is there. |
+# | Before | Lesson 05. What a backward pass is. A side road. Without a GPU, torch.compile's kernels are shown as the H200 got them, or in C++ if there is a compiler. |
 # | Answers | [solutions/05b_codegen.ipynb](../notebooks/solutions/05b_codegen.ipynb) |
 #
 # **Three usual wrong guesses**
 #
-# 1. *To compute again saves memory and costs time.* So it is operator by operator (`torch.utils.checkpoint`).
-#    In a fused kernel what is computed again moves nothing, and what is not saved is neither written nor read. Both drop.
-# 2. *Then it always pays.* It comes from counting bytes alone. Accurate cosines are so much arithmetic that computing them again
-#    takes longer than fetching them; and even a cheap activation adds up in a long chain.
-# 3. *A generated kernel must be slower than one written by hand* (or faster). For element-wise work, all that counts is to load
-#    every number once, in wide and neighbouring words, and to have many loads in flight. All three ways do.
+# 1. *Computing again saves memory and costs time.* True operator by operator (`torch.utils.checkpoint`). In a fused kernel both
+#    drop: what is computed again moves nothing, and what is not saved is neither written nor read.
+# 2. *Then it always pays.* Computing accurate cosines again takes longer than fetching them; and even a cheap activation adds up
+#    in a long chain.
+# 3. *A generated kernel must be slower than one written by hand* (or faster). An element-wise kernel need only load every number
+#    once, in wide and neighbouring words, with many loads in flight. All three ways do.
 #
 # **Answers**
 #
-# - *The guesses:* in the cells that compare, from the data shown. The table beside the speed-up has the peak memory of one call.
-# - *Read the kernels:* the two cosines have one load and one store. In the softmax a row is loaded once; the five operators are a
-#   maximum, a difference, an exponential, a sum and a quotient. The difference and the exponential are computed twice.
-# - *Write a line:* `epxf` should be `expf`; the message shows where, and what was meant. On a CPU torch evaluates the line, so its
-#   rate says nothing of a kernel.
-# - *Count the bytes:* one by one seven large arrays (two for the bias, two for the ReLU, three for the multiplication) and the row;
-#   fused three and the row. Bytes are asked for, not elements.
-# - *Keep only the input:* `checkpoint(chain, x, use_reentrant=False)`. The check looks which arrays are still alive when the forward pass
-#   ends: seven between the operators without `checkpoint`, none with it. Two segments of four keep one. An `autograd.Function` that
-#   saves `x` and computes the chain again is right too.
+# - *The guesses:* the table beside the speed-up has the peak memory of one call.
+# - *Read the kernels:* the two cosines have one load and one store. The softmax loads a row once; its five operators are maximum,
+#   difference, exponential, sum and quotient. Difference and exponential are computed twice.
+# - *Write a line:* `epxf` should be `expf`, as the message says. On a CPU torch evaluates the line, so its rate says nothing
+#   about a kernel.
+# - *Count the bytes:* one by one, seven large arrays (two for the bias, two for the ReLU, three for the multiplication) and the
+#   row; fused, three and the row. The answer is in bytes, not elements.
+# - *Keep only the input:* `checkpoint(chain, x, use_reentrant=False)`. The check counts the arrays between the operators that are
+#   alive when the forward pass ends: seven without `checkpoint`, none with it. Two segments of four keep one. An
+#   `autograd.Function` that saves `x` and computes the chain again is right too.
 #   <!-- definition: the exercise -->
 #
-# **To discuss.** Your training run does not fit into memory. Which activations do you compute again first, and which never?
-# (First those that are cheap and between fused operators: they may even be faster. Never the results of large matrix products,
-# unless nothing else is left: their arithmetic is what the time is made of.)
+# **To discuss.** Your training run does not fit into memory. Which activations do you compute again first, and which last? (First
+# the cheap ones between fused operators: that may even be faster. Last the results of large matrix products: their arithmetic
+# takes most of the time.)

@@ -42,29 +42,28 @@ check("06-capture", network=network)
 #
 # | | |
 # | --- | --- |
-# | Goal | Tell a framework's overhead from the device's work on a whole network; know the rungs of the ladder from modules to a CUDA Graph, and what a graph cannot hold. |
+# | Goal | Tell a framework's overhead from the device's work; know the rungs from modules to a CUDA Graph, and what a graph cannot hold. |
 # | Minutes | 40 |
 # | Before | Lesson 03 (overhead, running ahead, CUDA Graphs), lesson 05 (fusion). |
 # | Answers | [solutions/06_killing_overhead.ipynb](../notebooks/solutions/06_killing_overhead.ipynb) |
 #
 # **Three usual wrong guesses**
 #
-# 1. *A compiler must beat a graph, for it makes better code.* It comes from thinking of the kernels. On narrow layers nobody waits for
-#    kernels; fewer launches win. (The rung *compile* says nothing about compilers in general: in this recording its kernels themselves
-#    take many times as long as the modules', and the cause is not known.)
-# 2. *The rewrite is slower* (below one). It comes from knowing that Python is slow, and PyTorch written in C++. But both are driven by
-#    Python; the rewrite only asks fewer questions on the way to the same library. (What remains of a gain beyond the divide is not
-#    overhead: the rewrite times the library's kernels once and keeps the fastest.)
-# 3. *The gain is the same everywhere.* It comes from reading a speed-up as a property of the program. It belongs to the program on
-#    a device at a size: where the GPU takes longer than the host, less host work gains nothing.
+# 1. *A compiler must beat a graph, because it writes better code.* On narrow layers nobody waits for kernels; fewer launches win.
+#    (The rung *compile* says nothing about compilers in general: in this recording its kernels take many times as long as the
+#    modules', and the cause is not known.)
+# 2. *The rewrite is slower* (below one), because Python is slow and PyTorch is written in C++. Python drives both; the rewrite
+#    asks fewer questions on the way to the same library. (A gain beyond the divide is not overhead: the rewrite times the
+#    library's kernels once and keeps the fastest.)
+# 3. *The gain is the same everywhere.* A speed-up belongs to a program on a device at a size: where the GPU takes longer than the
+#    host, less host work gains nothing.
 #
-# **Answers.** The guesses: see the figures, on your data. The divide: hidden² · 4 bytes / 256 GB/s = 20 µs, so 1131 on the GTX 1070,
-# and with 4.2 TB/s 4583 on the H200. The capture: leave the number on the GPU and use one formula for both cases, as
-# `x / size.clamp(min=1)`; `torch.where` is right, too. *max-autotune*: it takes kernels by short timings when it compiles, and in a fresh process
-# it may take others, several times as slow. So two students with GPUs of one model may see two lines ([docs/strassen_tried.md](strassen_tried.md),
-# *Earlier recordings*).
+# **Answers.** The divide: hidden² · 4 bytes / 256 GB/s = 20 µs, so 1131 on the GTX 1070, and with 4.2 TB/s 4583 on the H200. The
+# capture: leave the number on the GPU and use one formula, `x / size.clamp(min=1)`; `torch.where` is right, too. *max-autotune*
+# picks kernels by short timings: another process may pick others, several times as slow, and two students with the same GPU model
+# may see two lines ([docs/strassen.md](strassen.md), *Earlier recordings*).
 # <!-- definition: the exercise -->
 #
-# **To discuss.** The article found these gains and wrote that eager mode could have most of them with a better allocator. What would a
-# framework have to know beforehand to do no more host work than the rewrite, and what would its users lose? (Shapes, types, devices
-# and the order of the calls; hooks, data-dependent branches, printing in the middle of a model.)
+# **To discuss.** The article wrote that eager mode could have most of these gains with a better allocator. What would a framework
+# have to know beforehand to do as little host work as the rewrite, and what would users lose? (Shapes, types, devices and the
+# order of the calls; hooks, data-dependent branches, printing in the middle of a model.)

@@ -39,25 +39,24 @@ check("06b-waits", waits_for=waits_for)
 #
 # | | |
 # | --- | --- |
-# | Goal | Know what is left between kernels when overhead is gone; weigh a barrier against a kernel's end; know the floor of a network. |
+# | Goal | Know what is left between kernels without overhead; weigh a barrier against a kernel's end; know the floor of a network. |
 # | Minutes | 45 |
 # | Before | Lesson 06; lesson 04b for the L2 cache. |
 # | Answers | [solutions/06b_megakernel.ipynb](../notebooks/solutions/06b_megakernel.ipynb) |
 #
 # **Three usual wrong guesses**
 #
-# 1. *Hardly faster: the graph has no overhead any more.* It comes from thinking of overhead as the host's alone. Between two kernels
-#    of a graph the GPU still empties and fills again.
-# 2. *Faster by the number of kernels.* It comes from counting starts only. The layers still depend on one another: waiting takes
-#    the place of each kernel's end.
-# 3. *Faster at every size.* It comes from the word "fused". Where the multiplication itself takes the time, waiting between layers
-#    is little beside it, and what counts is whose matrix multiplication is faster.
+# 1. *Hardly faster: the graph has no overhead any more.* The host's is gone, but between two kernels the GPU still empties and
+#    fills again.
+# 2. *Faster by the number of kernels.* The layers still depend on one another, and waiting takes the place of each kernel's end.
+# 3. *Faster at every size.* Where the multiplication itself takes the time, what counts is whose matmul is faster, not the waits
+#    between layers.
 #
-# **Answers.** The guess: see the figure. A graph of the one kernel gains nothing: there is one launch either way, and a plain launch
-# may begin while the one in front of it still runs, which a replay may not. The floor: 8 · 1024 · 1024 · 4 bytes, that
-# over 4.8 TB/s in microseconds, and 7 µs for the 7 places between 8 layers. Waits: for the eight blocks of the block's own cluster, and before the first layer for none.
+# **Answers.** A graph of the one kernel gains nothing: it is one launch either way, and only a plain launch may begin while the
+# one before still runs. The floor: 8 · 1024 · 1024 · 4 bytes, over 4.8 TB/s, and 7 µs for the 7 places between 8 layers. Waits:
+# for the eight blocks of the block's own cluster, and before the first layer for none.
 # <!-- definition: the exercise -->
 #
-# **To discuss.** The kernel could let each block own a few rows of the batch, with no barrier at all. What does that cost, and for which
-# batch and hidden size does it pay? (Each block fetches all the weights; few rows leave most multiprocessors idle, wide layers do
-# not fit.)
+# **To discuss.** The kernel could let each block own a few rows of the batch, with no barrier at all. What does that cost, and
+# for which batch and hidden size does it pay? (Each block fetches all the weights; few rows leave most multiprocessors idle, wide
+# layers do not fit.)

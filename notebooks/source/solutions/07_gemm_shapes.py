@@ -48,18 +48,15 @@ check("07-staircase", waves=waves)
 #
 # **Three usual wrong guesses**
 #
-# 1. *32 columns take as long as 32 single ones.* It comes from counting arithmetic. With few columns a matmul is memory-bound: its time is that of
-#    reading the weights, which all columns share.
-# 2. *They take exactly as long as one.* It comes from counting bytes alone. The library takes another kernel for many columns than for one, and
-#    a tile of it has its own cost.
-# 3. *One more column costs a hundredth more.* It comes from thinking of work as divisible. A tile is not, and neither is a wave.
+# 1. *32 columns take as long as 32 single ones.* With few columns a matmul is memory-bound: it takes as long as reading the
+#    weights, which all columns share.
+# 2. *They take exactly as long as one.* For many columns the library uses another kernel, whose tiles cost time of their own.
+# 3. *One more column costs a hundredth more.* Tiles and waves come whole.
 #
 # **Answers**
 #
-# - *The guesses:* in the cells that compare, from the data shown there.
-# - *How many columns are enough:* folded in the lesson.
 # - *The waves:* 16 · 2 · 4 blocks, one wave, and 512 columns.
 # - *The staircase:* tiles each way and waves, rounded up; `parts` multiplies the blocks.
 #
-# **To discuss.** Two batch sizes differ by one, and the larger one is faster. How can that be? (The library chooses tiles and parts for each size,
-# by rules that its makers tuned for common sizes.)
+# **To discuss.** Two batch sizes differ by one, and the larger one is faster. How can that be? (The library chooses tiles and
+# parts for each size, by rules tuned for common sizes.)

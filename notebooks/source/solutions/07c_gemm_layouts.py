@@ -36,30 +36,29 @@ check("07c-slow-line", line="head", words=8 * ceil(50257 / 8))
 #
 # | | |
 # | --- | --- |
-# | Goal | Know which dimension must be a multiple of 8 in short types; combine what multiplies the same input; know when the layout matters. |
+# | Goal | Know which dimension must be a multiple of 8 in short types; combine what multiplies the same input; know when layout matters. |
 # | Minutes | 40 |
 # | Before | Lesson 07. |
 # | Answers | [solutions/07c_gemm_layouts.ipynb](../notebooks/solutions/07c_gemm_layouts.ipynb) |
 #
 # **Three usual wrong guesses**
 #
-# 1. *One more column costs a thousandth more.* It comes from counting work. The odd number moves most rows off the 16 bytes that the
-#    kernels for tensor cores load at once.
+# 1. *One more column costs a thousandth more.* The odd number also moves most rows off the 16 bytes that tensor-core kernels load
+#    at once.
 # 2. *Every odd size is slow.* Only the contiguous dimension counts: an odd number of samples in a `Linear` layer does no harm.
-# 3. *A CUDA Graph makes small matmuls as fast as a large one.* It removes the launches, but each small matmul still fills only a part of the GPU.
+# 3. *A CUDA Graph makes small matmuls as fast as a large one.* It removes the launches, but each small matmul still fills only a
+#    part of the GPU.
 #
 # **Answers**
 #
-# - *The guesses:* in the cells that compare, from the data shown there.
 # - *The kernels in bfloat16:* 1024 and 1032 columns get kernels made for this GPU (`nvjet_sm90...`), 1025 gets one of an older
 #   generation (`cutlass_75...`).
 # - *The four small matmuls:* stacked into one, then batched.
-# - *The layouts and the zeros:* folded in the lesson.
 # - *The rows:* every eighth, every second, and seven columns. <!-- definition: the exercise -->
-# - *The slow line:* `head`, and any multiple of 8 from 50264 words on that is not much larger. The number of tokens is odd as well, and
+# - *The slow line:* `head`, and any multiple of 8 from 50264 words on that is not much larger. The odd number of tokens is
 #   harmless: a token is a row, and rows of 768 numbers begin where they should.
 #   <!-- definition: the exercise -->
 #
-# **To discuss.** A batch of sentences has another length each time. Would you pad lengths, hidden sizes or the vocabulary, and what does each
-# cost? (Hidden sizes and the vocabulary once, where the model is made; lengths at every step, and only where they are the contiguous
-# dimension.)
+# **To discuss.** Each batch of sentences has another length. Would you pad lengths, hidden sizes or the vocabulary, and what does
+# each cost? (Hidden sizes and the vocabulary once, where the model is made; lengths at every step, and only where they are the
+# contiguous dimension.)

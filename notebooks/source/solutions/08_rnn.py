@@ -49,26 +49,27 @@ check("08-combine", stack=stack, gates=gates)
 #
 # | | |
 # | --- | --- |
-# | Goal | Know what in a recurrent network must wait and what need not; tell rungs that save launches from rungs that overlap kernels; say why a mini-batch shares the weights, and from where on it no longer helps. |
+# | Goal | Know what in a recurrent network must wait; tell rungs that save launches from rungs that overlap kernels; say why a mini-batch shares the weights, and up to where that helps. |
 # | Minutes | 50 |
 # | Before | Lesson 07 (tiles); CUDA Graphs from lesson 03. What a recurrent network computes. |
 # | Answers | [solutions/08_rnn.ipynb](../notebooks/solutions/08_rnn.ipynb) |
 #
 # **Three usual wrong guesses**
 #
-# 1. *As many times as there are fewer matmuls.* It comes from counting matmuls alone. The naive loop also launches a kernel for each elementwise
-#    operation, and from Python each launch costs about the same, whatever it does.
-# 2. *As many times as there are samples* (or exactly as long as one). The first counts FLOP, the second bytes. Few samples share each load of the
-#    weights; where the FLOP take longer than the load, each sample pays for itself.
-# 3. *Streams must help, for the GPU is mostly idle.* It is idle because nothing has been launched yet. Overlap needs two kernels that are there
-#    at once; while Python sets the pace, there is hardly ever a second one, and each wait between streams costs the host more calls.
+# 1. *The gain is the number of matmuls saved.* The naive loop also launches a kernel for each elementwise operation, and from
+#    Python each launch costs about the same, whatever it does.
+# 2. *As many times as there are samples* (or exactly as long as one). The first counts FLOP, the second bytes. Few samples share
+#    each load of the weights; where the FLOP take longer than the load, each sample pays for itself.
+# 3. *Streams must help, because the GPU is mostly idle.* It is idle because nothing has been launched yet. Overlap needs two
+#    kernels at once; while Python sets the pace there is hardly ever a second, and each wait between streams costs the host more
+#    calls.
 #
-# **Answers.** The guesses: see the figures, on your data. The floor: 4 · 512 · 512 · 4 bytes, that over 4.8 TB/s (0.874 µs), and 27 samples. The
-# batch does not depend on the hidden size: it is rate over bandwidth, times two bytes per FLOP. The matmuls: weights stacked with
-# `torch.cat`, two matmuls (or one, of `x` and `h` side by side), the result cut by `chunk`; right is what takes at most two matmuls
-# and moves no weights at a step.
+# **Answers.** The floor: 4 · 512 · 512 · 4 bytes, over 4.8 TB/s (0.874 µs), and 27 samples. The batch does not depend on the
+# hidden size: it is rate over bandwidth, times two bytes per FLOP. The matmuls: weights stacked with `torch.cat`, two matmuls (or
+# one, of `x` and `h` side by side), the result cut by `chunk`; any answer with at most two matmuls that moves no weights at a
+# step.
 # <!-- definition: the exercise -->
 #
-# **To discuss.** A transformer computes all steps of a training sequence at once. What did it give up for that, and when it generates text, one
-# token after the other, which parts of this lesson come back? (Each token waits for the last, all weights are loaded for one
+# **To discuss.** A transformer computes all steps of a training sequence at once. What did it give up for that? When it generates
+# text, token by token, which parts of this lesson come back? (Each token waits for the last, all weights are loaded for one
 # vector per sequence, and a mini-batch shares them. The key-value cache is the state, and it grows.)

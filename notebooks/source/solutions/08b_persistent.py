@@ -46,24 +46,24 @@ check("08b-until", until=until)
 #
 # | | |
 # | --- | --- |
-# | Goal | Know what a persistent kernel is, where its weights lie and how its blocks wait for each other; tell the floor of a step from exchange, traffic and arithmetic; say when persistence pays. |
+# | Goal | Know what a persistent kernel is, where its weights lie and how its blocks wait for each other; tell a step's floor from exchange, traffic and arithmetic; say when persistence pays. |
 # | Minutes | 40 |
 # | Before | Lesson 08 (mini-batches share weights, padding), lesson 06b (one kernel for a whole network, grid barriers). |
 # | Answers | [solutions/08b_persistent.ipynb](../notebooks/solutions/08b_persistent.ipynb) |
 #
 # **Three usual wrong guesses**
 #
-# 1. *A step takes as long as its weights take from DRAM, so keeping them gains the ratio of the two memories.* It comes from counting bytes. A layer's
-#    weights fit into today's L2, so they are not loaded from DRAM at each step; much of what is saved is launches and waiting between kernels.
-# 2. *Once the weights stay, a step takes as long as its FLOP.* It comes from forgetting that each step needs the whole state of the last. With one sample
-#    the exchange between blocks takes longer than all arithmetic.
-# 3. *The gain holds for any mini-batch.* It comes from thinking that loading weights is the loss. A matmul with many samples loads them once for all
-#    of them; and here the blocks read the state of every sample at each step.
+# 1. *A step takes as long as its weights take from DRAM, so keeping them gains the ratio of the two memories.* A layer's weights
+#    fit into today's L2. Much of what is saved is launches and waiting between kernels.
+# 2. *Once the weights stay, a step takes as long as its FLOP.* Each step needs the whole state of the last. With one sample, this
+#    exchange between blocks takes longer than the arithmetic.
+# 3. *The gain holds for any mini-batch.* A matmul loads the weights once for all samples, so many samples leave little to gain;
+#    and here the blocks read every sample's state at each step.
 #
-# **Answers.** The guesses: see the figures, on your data. The step: 3 · 32 · 8 · 1024 · 4 bytes, 3.15 MB; the exchange, 0.49 µs, takes longer than reading
-# them and than the arithmetic, which hides behind it up to 28 samples. When to stop: the batches in order, up to the first at which ours is not faster.
+# **Answers.** The step: 3 · 32 · 8 · 1024 · 4 bytes, 3.15 MB; the exchange, 0.49 µs, takes longer than reading them and than the
+# arithmetic, which hides behind it up to 28 samples. When to stop: at the first batch, in order, at which ours is not faster.
 # <!-- definition: the exercise -->
 #
-# **To discuss.** The article's kernel let threads time out at a barrier, and a program on the CPU restarted it until all had passed. Why is that not needed here, and
-# what would change if another program used the same GPU? (All blocks fit at once, which is asked before the launch; a second program's kernels may take
-# multiprocessors, and then all blocks wait for the one that has none.)
+# **To discuss.** The article's kernel let threads time out at a barrier, and the CPU restarted it until all had passed. Why not
+# here, and what if another program used the GPU? (All blocks fit at once, which is asked before the launch. A second program may
+# take multiprocessors; then all blocks wait for the one that has none.)

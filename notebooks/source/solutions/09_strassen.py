@@ -62,28 +62,28 @@ check("09-sign", recombine=recombine)
 #
 # **Three usual wrong guesses**
 #
-# 1. *8/7, because seven replace eight.* This forgets the additions: pointwise work that only moves bytes. They cost little on large
-#    matrices, and more than the saved eighth on small ones. How much of 8/7 is left is the whole question.
-# 2. *A measured gain above 8/7 must be a mistake.* The comparison changes two things at once: the algorithm, and which kernels the
-#    library takes for the matmuls. Seven matmuls of half the size may fill the waves better.
-# 3. *A rate above the peak is impossible, so somebody counts wrongly.* The effective rate counts the textbook's FLOP, some of which were
-#    never done. The actual rate stays below the peak, and a claim checks it.
+# 1. *8/7, because seven replace eight.* This forgets the additions, pointwise work that only moves bytes. They cost little on
+#    large matrices, and more than the saved eighth on small ones.
+# 2. *A measured gain above 8/7 must be a mistake.* The comparison also changes which kernels the library uses. Seven matmuls of
+#    half the size may fill the waves better.
+# 3. *A rate above the peak is impossible, so somebody counts wrongly.* The effective rate counts the textbook's FLOP, some of
+#    which were never done. The actual rate stays below the peak, as a claim checks.
 #
 # **Answers**
 #
-# - *The guess:* measured on the data shown, in the cell that compares.
-# - *Where a level pays off:* read it off the figure; for the H200 the answer is folded below the question. Where one level gains more
-#   than 8/7, SGEMM's own rate dips: the size does not suit its tiles and waves as well.
-# - *The article's network:* one level is two kernels per layer, as the fused network has, and it reads 7/4 of the weights.
-#   `speedup_table("strassen")` has all points, as times of a loop: there the launches from Python decide on narrow layers.
-#   `StrassenMLP` uses a level only where it expects a gain, and replays a CUDA graph.
-# - *The steps:* 10 additions, 7 multiplications, 8 additions. For a network's weights the additions on the right side are made once.
-# - *One wrong sign:* C22 = M1 - M2 + M3 + M6. What the check writes out (for example 2 A21 B11 too much) is the way to find it by
-#   hand.
-# - *From which size on:* divide each time by n²; what is left is a straight line through two points, so n = (b' - b) / (a - a'). The check
-#   also says where the measured lines cross. Two sizes far from the crossing give a worse estimate: launches and waves are in
-#   neither term.
+# - *Where a level pays off:* where one level gains more than 8/7, SGEMM's own rate dips: the size does not suit its tiles and
+#   waves as well.
+# - *The article's network:* one level is two kernels per layer, as many as in the fused network, and it reads 7/4 of the weights.
+#   `speedup_table("strassen")` has all points, timed in a loop, where Python's launches decide on narrow layers. `StrassenMLP`
+#   uses a level only where it expects a gain, and replays a CUDA graph.
+# - *The steps:* 10 additions, 7 multiplications, 8 additions. For a network's weights the additions on the right side are made
+#   once.
+# - *One wrong sign:* C22 = M1 - M2 + M3 + M6. The check writes out what is wrong (for example 2 A21 B11 too much), which is how
+#   to find it by hand.
+# - *From which size on:* divide each time by n²; what is left is a straight line through two points, so n = (b' - b) / (a - a').
+#   The check says where the measured lines cross. Sizes far from there give a worse estimate: launches and waves are in neither
+#   term.
 #
-# **To discuss.** Two libraries are compared by TFLOP/s. One uses Strassen inside and reports 2n³ over the time. Is that fair? (If you
-# need the result: yes, as long as the error is stated too. If you want to know how well the hardware is used: no. The word
-# *effective* must stand beside the number.)
+# **To discuss.** Two libraries are compared by TFLOP/s. One uses Strassen inside and reports 2n³ over the time. Is that fair? (To
+# compare results: yes, if the error is stated too. To compare how well the hardware is used: no. The number must be called
+# *effective*.)

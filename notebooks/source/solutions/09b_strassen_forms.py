@@ -43,32 +43,29 @@ check("09b-scaling", scaled=scaled)
 # | --- | --- |
 # | Goal | Know why short numbers are fast and how several of them carry float32's digits; why a Strassen level makes errors larger; read a frontier of time against error; scale badly scaled inputs. |
 # | Minutes | 40 |
-# | Before | Lesson 09. What rounding is; float16, bfloat16, TF32. A side road: the main road does not need it. |
+# | Before | Lesson 09. What rounding is; float16, bfloat16, TF32. A side road. |
 # | Answers | [solutions/09b_strassen_forms.ipynb](../notebooks/solutions/09b_strassen_forms.ipynb) |
 #
 # **Three usual wrong guesses**
 #
-# 1. *Two levels lose many digits: a factor of ten, or a hundred.* This comes from the bounds in textbooks, which hold for the worst
-#    case. On normally distributed inputs a level costs a fraction of a digit. On badly scaled inputs it costs most of them.
-# 2. *Fewer additions are better, so Winograd's form wins.* That is so where additions cost time. In one pass over memory they cost
+# 1. *Two levels lose many digits: a factor of ten, or a hundred.* Textbooks' bounds are for the worst case. On normally
+#    distributed inputs a level costs a fraction of a digit, on badly scaled ones most digits.
+# 2. *Fewer additions are better, so Winograd's form wins.* Only where additions cost time. In one pass over memory they cost
 #    almost nothing, and the sums that Winograd's form shares have more parts, so its errors are larger.
-# 3. *Three matmuls instead of one take three times as long.* Each of the three runs on tensor cores, which are many times as fast
-#    as the float32 units. What is left must pay for the splitting, and for moving sums out of the tensor cores in time.
+# 3. *Three matmuls instead of one take three times as long.* The three run on tensor cores, many times as fast as the float32
+#    units. The time saved must pay for splitting, and for moving sums out of the tensor cores in time.
 #
 # **Answers**
 #
-# - *The guesses:* measured on the data shown, in the cells that compare.
-# - *The frontier:* for the H200 the answer is folded below the question; on other data read it off the figure. Which ways are on it changes
-#   with the size, and with whether the right sides are prepared.
-# - *bfloat16:* its levels pay off on larger matrices only, and each about doubles the error, because sums of blocks are rounded to
-#   bfloat16.
-# - *Scaling:* *outer* helps where rows of `a` or columns of `b` differ in size, *inner* where columns of `a` and rows of `b` do. Neither
-#   helps the other case. Both round nothing, because their factors are powers of two.
+# - *The frontier:* which ways are on it changes with the size, and with whether the right sides are prepared.
+# - *bfloat16:* levels pay off on larger matrices only, and each about doubles the error, because sums of blocks are rounded.
+# - *Scaling:* *outer* helps where rows of `a` or columns of `b` differ in size, *inner* where columns of `a` and rows of `b` do.
+#   Neither helps the other case, and neither rounds anything: the factors are powers of two.
 # - *With bfloat16 instead:* three terms, six products (terms i and j with i + j up to 2), at most 13 / 6 = 2.2 times as fast.
 #   <!-- definition: the exercise -->
-# - *Scale, multiply, scale back:* a factor for each row of `a` and each column of `b`, powers of two (`log2().floor().exp2()`), both
-#   multiplied in again. The broken version has one factor for all of `a`, and forgets the columns.
+# - *Scale, multiply, scale back:* a factor for each row of `a` and each column of `b`, powers of two (`log2().floor().exp2()`);
+#   then multiply both in again. The broken version has one factor for all of `a`, and forgets the columns.
 #
 # **To discuss.** Which matmuls of your own network may lose a digit, and how would you find out? (Start with what goes into a
-# softmax or a loss; compare the loss, not the matmul, with float64 on a few batches. `matmul(accuracy=...)` predicts for numbers of
-# mean 0 that are alike in size: check that yours are.)
+# softmax or a loss; compare the loss, not the matmul, with float64 on a few batches. `matmul(accuracy=...)` assumes numbers of
+# mean 0 and similar size: check yours.)

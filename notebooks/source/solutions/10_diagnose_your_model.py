@@ -43,28 +43,29 @@ check("10-regime", regime=regime)
 #
 # | | |
 # | --- | --- |
-# | Goal | Take a step apart by overhead, under-filled, memory and compute; find a regime by changing one thing; choose the remedy; tell utilisation from work. |
+# | Goal | Split a step into overhead, under-filled, memory and compute; find a regime by changing one thing; choose the remedy; tell utilisation from work. |
 # | Minutes | 40 |
 # | Before | Lessons 03, 04, 05 and 07. |
 # | Answers | [solutions/10_diagnose_your_model.ipynb](../notebooks/solutions/10_diagnose_your_model.ipynb) |
 #
 # **Three usual wrong guesses**
 #
-# 1. *A thousandth of the FLOP takes a thousandth of the time.* That would hold if all operators reached the same FLOP per second. A norm moves
-#    as many bytes as it has numbers, whatever it computes with them.
-# 2. *The model is memory-bound.* At one size it is; the same code at another size waits for the host, or multiplies matrices. A regime
-#    belongs to a step at a size on a device.
+# 1. *A thousandth of the FLOP takes a thousandth of the time.* Only if all operators reached the same FLOP per second. A norm
+#    moves all its numbers' bytes, whatever it computes with them.
+# 2. *The model is memory-bound.* At one size it is; at another size the same code waits for the host, or multiplies matrices. A
+#    regime belongs to a step at a size on a device.
 # 3. *The GPU is fully utilised, so it works as fast as it can.* The driver counts the time in which any kernel runs, on one
 #    multiprocessor or on all.
 #
 # **Answers**
 #
-# - *The guesses:* in the cells that compare, from the data shown there. The smallest step is overhead; A under-filled, B memory, C overhead.
-# - *Utilisation:* launched one by one, small matmuls leave gaps, and the driver sees these; the sentence that it is always full fails. In a
-#   CUDA Graph it is almost full, at a small part of the peak.
-# - *How far from the peak:* 72 w² FLOP for each token, 618 GFLOP; 0.30 of the peak; 2.5 times as fast if only the matmuls remained.
+# - *The guesses:* the smallest step is overhead; A is under-filled, B memory, C overhead.
+# - *Utilisation:* small matmuls launched one by one leave gaps that the driver sees, so the claim that it is always full fails.
+#   In a CUDA Graph it is almost full, at a small part of the peak.
+# - *How far from the peak:* 72 w² FLOP for each token, 618 GFLOP; 0.30 of the peak; 2.5 times as fast if only the matmuls
+#   remained.
 #   <!-- definition: the exercise -->
 # - *The rule as a function:* in the order of the questions; where two hold, the first counts.
 #
-# **To discuss.** A colleague's training is fully utilised and reaches a fifth of the peak. What do you ask for first? (The parts of a step, and
-# which operators take the time. Then one change at a time: a graph, half the bytes, twice the batch.)
+# **To discuss.** A colleague's training is fully utilised and reaches a fifth of the peak. What do you ask for first? (The parts
+# of a step and its slowest operators. Then one change at a time: a graph, half the bytes, twice the batch.)

@@ -36,7 +36,7 @@ check("10b-share", share=share)
 #
 # | | |
 # | --- | --- |
-# | Goal | Tell a call's regime from its times on two GPUs that differ in their memory; tell bytes moved from bytes waited for; judge an upgrade. |
+# | Goal | Tell a call's regime from its times on two GPUs with different memory; tell bytes moved from bytes waited for; judge an upgrade. |
 # | Minutes | 25 |
 # | Before | Lessons 04b, 07 and 10. |
 # | Answers | [solutions/10b_memory_swap.ipynb](../notebooks/solutions/10b_memory_swap.ipynb) |
@@ -45,14 +45,14 @@ check("10b-share", share=share)
 #
 # 1. *A copy is memory-bound, so it gains.* Which memory? A working set that stays in the L2 does not wait for DRAM.
 # 2. *A matmul is compute-bound, so it gains nothing.* One with two rows reads each weight for two multiplications: it streams.
-# 3. *What moves hundreds of megabytes gains.* Only if it moves them at the memory's pace. Short rows and odd widths keep a kernel far below.
+# 3. *What moves hundreds of megabytes gains.* Only if it moves them at the memory's pace. Short rows and odd widths keep a kernel
+#    far below.
 #
 # **Answers**
 #
-# - *The guesses:* in the cell that compares, from both recordings.
-# - *Who else gains:* folded in the lesson.
 # - *Is the upgrade worth it:* 1.22 times as fast; 2.5 at most. <!-- definition: the exercise -->
 # - *The other way round:* `(1 - fast / slow) / (1 - 1 / gain)`.
 #
-# **To discuss.** Your cluster can have H100s today or H200s in a quarter of a year. Which measurements of your step decide, and what would
-# they have to say? (The share of the time that is memory, from a run at a lower clock or on a borrowed card; the price over the speed-up.)
+# **To discuss.** Your cluster can have H100s today or H200s in three months. Which measurements of your step decide, and what
+# would they have to say? (The share of the time that is memory, from a run at a lower clock or on a borrowed card; the price over
+# the speed-up.)

@@ -45,16 +45,17 @@ check("11-capture", step=step)
 #
 # **Three usual wrong guesses**
 #
-# 1. *The GPU is too slow for the arithmetic.* One token takes 2 FLOP for each weight; the weights' bytes take hundreds of times as long. <!-- definition: a multiplication and an addition -->
-# 2. *32 readers take 32 times as long.* The weights are read once for all; only the keys and values add up. <!-- definition: the guess -->
-# 3. *The cache is small beside the weights.* For one reader it is; what counts are all readers' tokens together.
+# 1. *The GPU is too slow for the arithmetic.* One token takes 2 FLOP for each weight; loading the weights takes hundreds of times
+#    as long. <!-- definition: a multiplication and an addition -->
+# 2. *32 readers take 32 times as long.* The weights are read once for all; only the keys and values add up.
+#    <!-- definition: the guess -->
+# 3. *The cache is small beside the weights.* For one reader it is; what counts is the tokens of all readers together.
 #
 # **Answers**
 #
-# - *The guesses:* in the cells that compare, from the recording.
 # - *Readers and context:* 75 000 tokens weigh as much as the weights. <!-- definition: the exercise -->
-# - *How many readers fit:* 131072 bytes a token; 59 readers. <!-- definition: the exercise -->
+# - *How many readers fit:* 131072 bytes per token; 59 readers. <!-- definition: the exercise -->
 # - *Make the step capturable:* `text[:, place] = logits.argmax(-1, keepdim=True)`.
 #
-# **To discuss.** A server waits for more readers before each step. What does one reader gain or lose by that, and who decides how long to
+# **To discuss.** A server waits for more readers before each step. What does a reader gain or lose, and who decides how long to
 # wait? (Each step is shared by more readers, so each token is cheaper; the first token comes later.)

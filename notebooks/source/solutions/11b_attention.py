@@ -49,16 +49,17 @@ check("11b-online", update=update)
 #
 # **Three usual wrong guesses**
 #
-# 1. *As many times as fast as there are fewer bytes.* Without the matrix it is no longer memory-bound: the tensor cores set the pace.
-# 2. *The compiler fuses three steps into one.* It keeps the order of what you wrote, and a row's softmax ends before its weights are used.
+# 1. *It gets faster by the factor that the bytes shrink.* Without the matrix it is no longer memory-bound: the tensor cores set
+#    the pace.
+# 2. *The compiler fuses three steps into one.* It keeps the order of what you wrote, and a row's softmax ends before its weights
+#    are used.
 # 3. *Computing the scores again in the backward pass costs time.* It costs FLOP, and saves bytes that take longer.
 #
 # **Answers**
 #
-# - *The guesses:* in the cells that compare, from the recording.
-# - *Masks, and a single query:* folded in the lesson. <!-- definition: the exercise -->
 # - *Count the bytes:* 17.2 GB; 128, which is N / d. <!-- definition: the exercise -->
 # - *An online softmax:* multiply `total` and `result` by `np.exp(m - new)`.
 #
-# **To discuss.** Which other chains of operators need a whole row before they go on, and which of them can be computed in parts? (A sum,
-# a mean, a variance, a maximum, a normalisation: all can, with a number or two to carry along. A median or a sort cannot.)
+# **To discuss.** Which other chains of operators need a whole row before they go on, and which of them can be computed in parts?
+# (A sum, a mean, a variance, a maximum, a normalisation: all can, with a number or two to carry along. A median or a sort
+# cannot.)

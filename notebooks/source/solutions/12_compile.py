@@ -47,16 +47,17 @@ check("12-fullgraph", step=step)
 #
 # **Three usual wrong guesses**
 #
-# 1. *Compiling makes everything faster.* It fuses; a matmul stays the library's, and launches stay unless a CUDA Graph takes them.
-# 2. *A print in the middle is harmless, as it takes a microsecond.* The line is cheap; on large arrays the pass through memory is not.
-# 3. *No more slow calls: all is compiled.* Behind the limit of eight, nothing is compiled any more, and the program runs as written.
+# 1. *Compiling makes everything faster.* It fuses; a matmul stays the library's, and launches stay unless a CUDA Graph takes
+#    them.
+# 2. *A print in the middle is harmless, as it takes a microsecond.* The line is cheap; on large arrays the pass through memory is
+#    not.
+# 3. *No more slow calls: all is compiled.* After eight recompilations nothing more is compiled, and the program runs as written.
 #
 # **Answers**
 #
-# - *The guesses:* in the cells that compare, from the recording.
-# - *The six lines, the forty calls:* folded in the lesson. <!-- definition: the exercise -->
 # - *Does it pay?* 1800 steps; 40 s. <!-- definition: the exercise -->
 # - *One graph:* `x / size.clamp(min=1.0)` without `.item()`, and no `print`.
 #
-# **To discuss.** A program serves requests of any length. Compile with dynamic shapes, pad to a few lengths, or compile each length? (Count:
-# compilations at the start, work on padding, and what a dynamic kernel loses. A CUDA Graph needs fixed sizes anyway.)
+# **To discuss.** A program serves requests of any length. Compile with dynamic shapes, pad to a few lengths, or compile each
+# length? (Count compilations at the start, work on padding, and what a dynamic kernel loses. A CUDA Graph needs fixed sizes
+# anyway.)

@@ -38,7 +38,7 @@ check("13-bytes", weight_bytes=weight_bytes)
 #
 # | | |
 # | --- | --- |
-# | Goal | Say for a layer, its tokens and a type in which its weights are stored which bytes change; place it on the roofline; name what widening costs. |
+# | Goal | Say which bytes change with the type in which weights are stored; place a layer on the roofline; name what widening costs. |
 # | Minutes | 40 |
 # | Before | Lessons 04, 07 and 10. |
 # | Answers | [solutions/13_fewer_bits.ipynb](../notebooks/solutions/13_fewer_bits.ipynb) |
@@ -46,16 +46,14 @@ check("13-bytes", weight_bytes=weight_bytes)
 # **Three usual wrong guesses**
 #
 # 1. *A quarter of the bits, four times as fast.* Scales and zeros are bytes too, and widening is work.
-# 2. *int4 gains as long as the layer is memory-bound.* The roofline says so, for a kernel that reads each byte once. PyTorch's reads the
-#    activations again in each block.
+# 2. *int4 gains as long as the layer is memory-bound.* The roofline says so, for a kernel that reads each byte once. PyTorch's
+#    reads the activations again in each block.
 # 3. *Fewer bytes are never slower.* With many tokens the weights' bytes no longer count, and widening them still does.
 #
 # **Answers**
 #
-# - *The guesses:* in the cells that compare, from the recording.
-# - *Weights in int8:* folded in the lesson. <!-- definition: the exercise -->
 # - *Where int4 loses:* 16.8 MB; from 6 tokens on. <!-- definition: the exercise -->
 # - *How many bytes:* width squared times (bits / 8 + 4 / group). <!-- definition: the exercise -->
 #
-# **To discuss.** A server answers one reader at night and two hundred at noon. In which type should it keep its weights, and could it
-# change with the load?
+# **To discuss.** A server answers one reader at night and two hundred at noon. In which type should it keep its weights, and
+# could it change with the load?

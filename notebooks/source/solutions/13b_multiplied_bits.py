@@ -38,7 +38,7 @@ check("13b-scales", scales=scales)
 #
 # | | |
 # | --- | --- |
-# | Goal | Say for a layer and its tokens whether the type that is multiplied sets the pace; name what a cast costs and what a type loses. |
+# | Goal | Say for a layer and its tokens whether the multiplied type sets the pace; name what a cast costs and what a type loses. |
 # | Minutes | 35 |
 # | Before | Lesson 13. |
 # | Answers | [solutions/13b_multiplied_bits.ipynb](../notebooks/solutions/13b_multiplied_bits.ipynb) |
@@ -46,13 +46,12 @@ check("13b-scales", scales=scales)
 # **Three usual wrong guesses**
 #
 # 1. *TF32 makes float32 faster.* Only where arithmetic sets the pace: in memory it is float32.
-# 2. *fp8 is twice as fast.* By the datasheet. The activations must be scaled and cast, and near its peak the power limit slows the clock.
+# 2. *fp8 is twice as fast.* By the datasheet. The activations must be scaled and cast, and near its peak the power limit slows
+#    the clock.
 # 3. *The cast is a detail.* It reads every activation several times, and in a narrow layer the matmul is too short to hide it.
 #
 # **Answers**
 #
-# - *The guesses:* in the cells that compare, from the recording.
-# - *Compile the cast:* folded in the lesson.
 # - *How wide:* 1854, and compiled 618: bytes of the cast times FLOP/s over bytes/s. <!-- definition: the exercise -->
 # - *Scales for fp8:* the largest number of each row of `a`, and of each column of `b`, over 448.
 #

@@ -39,25 +39,24 @@ check("14-shards", cut=cut)
 #
 # | | |
 # | --- | --- |
-# | Goal | Say for a network, a batch and a link what two GPUs exchange, how long that takes, how much of it can hide, and whether two GPUs pay. |
+# | Goal | Say what two GPUs exchange, how long that takes, how much of it can hide, and whether two GPUs pay. |
 # | Minutes | 45 |
 # | Before | Lessons 02, 07 and 10. |
 # | Answers | [solutions/14_two_gpus.ipynb](../notebooks/solutions/14_two_gpus.ipynb) |
 #
 # **Three usual wrong guesses**
 #
-# 1. *2 MiB take far longer than 8 bytes.* By the link's bandwidth they take 5 µs; the launch takes longer. <!-- definition: a datasheet -->
-# 2. *Two GPUs are nearly twice as fast.* Only with many samples. With few, the host launches as many kernels as before, and the gradients
-#    are as large as ever.
+# 1. *2 MiB take far longer than 8 bytes.* By the link's bandwidth they take 5 µs; the launch takes longer.
+#    <!-- definition: a datasheet -->
+# 2. *Two GPUs are nearly twice as fast.* Only with many samples. With few, the host launches as many kernels as before, and the
+#    gradients are as large as ever.
 # 3. *What is overlapped is free.* The exchange needs multiprocessors, so the matmuls beside it take longer.
 #
 # **Answers**
 #
-# - *The guesses:* in the cells that compare, from the recording.
-# - *Half the weights each:* folded in the lesson. <!-- definition: the exercise -->
 # - *What can hide:* 2.22 ms, and 61 % of it. <!-- definition: the exercise -->
 # - *Two shards:* the first layer by outputs (`dim=0`), the second by inputs (`dim=1`).
 #
-# **To discuss.** A model fits on one GPU. Eight GPUs are there, and one user who waits for each token. Data parallel or tensor parallel? And with a
-# thousand users? (One token is one sample: only tensor parallelism shortens it, if the layers are wide. A thousand users are many samples:
-# data parallelism exchanges nothing at all, since there are no gradients.)
+# **To discuss.** A model fits on one GPU. You have eight GPUs, and one user who waits for each token. Data parallel or tensor
+# parallel? And with a thousand users? (One token is one sample: only tensor parallelism shortens it, if the layers are wide. A
+# thousand users are many samples: data parallelism then exchanges nothing, for lack of gradients.)

@@ -39,7 +39,7 @@ check("15-lists", loader=loader)
 #
 # | | |
 # | --- | --- |
-# | Goal | Say by samples per second whether a step or its loader sets the pace, how many workers are needed, and where they run out. |
+# | Goal | Say by samples per second whether a step or its loader sets the pace, how many workers it needs, and where they run out. |
 # | Minutes | 35 |
 # | Before | Lessons 02 and 10. |
 # | Answers | [solutions/15_feeding.ipynb](../notebooks/solutions/15_feeding.ipynb) |
@@ -47,15 +47,15 @@ check("15-lists", loader=loader)
 # **Three usual wrong guesses**
 #
 # 1. *Loading is a small part of a step.* Decoding a picture takes a core longer than a fast GPU trains on it.
-# 2. *Twice the workers, twice the speed.* Up to the step's own time, what it takes to pass a batch on, and the cores.
-# 3. *`pin_memory` mends it.* It hides the copy. What decodes as slowly as before still sets the pace.
+# 2. *Twice the workers, twice the speed.* Only up to a limit: the step's own time, the time to pass a batch on, or the number of
+#    cores.
+# 3. *`pin_memory` fixes it.* It hides the copy. Decoding is as slow as before, and sets the pace.
 #
 # **Answers**
 #
-# - *The guesses:* in the cells that compare, from the recording.
-# - *One index for a batch:* folded in the lesson. <!-- definition: the exercise -->
 # - *How many workers?* 16; 0.625. <!-- definition: the exercise -->
 # - *Lists of numbers:* `sampler=BatchSampler(RandomSampler(data), batch, drop_last=False)` with `batch_size=None`.
 #
-# **To discuss.** A rented GPU comes with eight cores, and a larger machine with the same GPU and 32 costs a third more. For which program does it
-# pay? (Count samples per second of both sides. Storing decoded pictures, or decoding on the GPU, may cost less than cores.)
+# **To discuss.** A rented GPU comes with eight cores, and a larger machine with the same GPU and 32 costs a third more. For which
+# program does it pay? (Count samples per second on both sides. Storing decoded pictures, or decoding on the GPU, may cost less
+# than cores.)

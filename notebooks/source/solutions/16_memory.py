@@ -45,24 +45,24 @@ check("16-alive", train=train)
 #
 # | | |
 # | --- | --- |
-# | Goal | Split the memory of a step into its parts, calculate whether it fits, and say what frees which part at which price. |
+# | Goal | Split a step's memory into its parts, calculate whether it fits, and say what frees which part at which price. |
 # | Minutes | 35 |
 # | Before | Lessons 02 and 11; 05b for rematerialisation. |
 # | Answers | [solutions/16_memory.ipynb](../notebooks/solutions/16_memory.ipynb) |
 #
 # **Three usual wrong guesses**
 #
-# 1. *The parameters are the largest part.* Trained with AdamW they are a quarter of what is fixed; activations grow with the tokens. <!-- definition: 4 of 16 bytes -->
+# 1. *The parameters are the largest part.* With AdamW they are a quarter of what is fixed; activations grow with the tokens.
+#    <!-- definition: 4 of 16 bytes -->
 # 2. *bf16 autocast halves the memory.* Parameters, gradients and state stay in float32, and so do norms and the loss.
 # 3. *`empty_cache` makes room for my tensors.* What it gives back was free for them anyway.
 #
 # **Answers**
 #
-# - *The guesses:* in the figures, from the recording.
-# - *Where are the gradients?* At this peak there are none yet: it comes with the loss, before the backward pass makes one.
-# - *Will it fit:* folded in the lesson. <!-- definition: the exercise -->
+# - *Where are the gradients?* There are none yet at this peak: it comes with the loss, before the backward pass makes one.
 # - *The largest batch:* 24 GB; 5 sequences. <!-- definition: the exercise -->
 # - *What keeps it alive:* `loss.item()`, and `backward()` without `retain_graph`.
 #
-# **To discuss.** A step needs one and a half times the GPU's memory. Which would you try first: half the batch, checkpointing, another optimizer,
-# LoRA, offloading, a second GPU? (What is the largest part, and what does each cost in time, or in what the model learns?)
+# **To discuss.** A step needs one and a half times the GPU's memory. Which would you try first: half the batch, checkpointing,
+# another optimizer, LoRA, offloading, a second GPU? (What is the largest part, and what does each cost in time, or in what the
+# model learns?)
