@@ -16,7 +16,6 @@ from brrr.core.errors import NotRecordedError
 from brrr.core.measurement import Point
 from brrr.counting.cost import Cost
 from brrr.gpu import CUDA, is_gpu, is_queue
-from brrr.gpu.datasheet import Hardware
 from brrr.running.lanes import Lane, StreamLane, ThreadLane
 from brrr.running.pipeline import BUFFERS, Pipeline, host_array
 from brrr_course.experiments.checked import PointInputs, must_fit
@@ -59,11 +58,6 @@ def cost(variant: Variant, point: Point) -> Cost:
     return Cost(elements * float(point["sines"]), 2 * ITEM_BYTES * elements)
 
 
-def three_lanes(hardware: Hardware | None, point: Point) -> float:
-    """The most that three equal parts can gain by running at the same time."""
-    return 3.0
-
-
 TRACED = {"elements": 2**24, "sines": 40}
 """Four chunks, and about as much computing as sending: few enough kernels for a picture."""
 
@@ -104,7 +98,8 @@ EXPERIMENT = Experiment(
         *({"elements": QUEUE_MAX, "sines": sines} for sines in (1, 4, 40)),  # what the claims ask of the toy
     ),
     rate=Rate("bytes", "B/s", "bytes over the link, both ways"),
-    guides=(Guide("three lanes", "three parts at once", "PREDICTED", "ratio", three_lanes),),
+    # the most that three equal parts can gain by running at the same time
+    guides=(Guide("three lanes", "three parts at once", "PREDICTED", "ratio", lambda *_: 3.0),),
     traces=(
         *((variant, TRACED) for variant in ("serial", "source-streams", "streams", "pipeline")),
         *((variant, TRACED_TOY) for variant in ("queue-serial", "queue-streams", "queue-pipeline")),
@@ -151,6 +146,15 @@ class Travelling(PointInputs):
         pieces = zip(found.split(CHECK_ELEMENTS), self.reference.split(CHECK_ELEMENTS), strict=True)
         off = sum(float(torch.sum((piece.to(self.place).double() - true) ** 2)) for piece, true in pieces)
         return float((off / float(torch.sum(self.reference**2))) ** 0.5)
+
+
+def travelling(point: Point, what: str) -> Travelling:
+    """The GPU's at a point, where there is room for it."""
+    elements = int(point["elements"])
+    # input, result and their pageable twins on the host; input, result and reference (float64) on the GPU
+    for place, arrays in (("cpu", 4), (CUDA, 6)):
+        must_fit(arrays * elements * ITEM_BYTES, place, f"{what} {elements}")
+    return Travelling.of(elements, int(point["sines"]), CUDA)
 
 
 def sine_in_place(values: torch.Tensor, count: int) -> None:
@@ -247,13 +251,9 @@ class Toy:
 
 def workload(variant: Variant, point: Point) -> Workload:
     """The variant's way of running k sines over n elements of the host."""
-    elements, sines = int(point["elements"]), int(point["sines"])
     if is_queue(variant.device):
         return Toy(variant, point).workload()
-    # input, result and their pageable twins on the host; input, result and reference (float64) on the GPU
-    must_fit(4 * elements * ITEM_BYTES, "cpu", f"overlap {elements}")
-    must_fit(6 * elements * ITEM_BYTES, CUDA, f"overlap {elements}")
-    data = Travelling.of(elements, sines, CUDA)
+    data = travelling(point, "overlap")
     run, found = ON_CUDA[variant.implementation](data)
     return Workload(run, error_of(data, variant.implementation, found), TOLERANCE)
 
@@ -320,11 +320,12 @@ def _streams_pinned(data: Travelling) -> tuple[Run, torch.Tensor]:
     return partial(one_by_one, _lanes(), data.x, there, compute, out), out
 
 
-def _pipeline(
-    data: Travelling, pageable: bool = False, chunk_bytes: int = 0, buffers: int = BUFFERS
+def pipeline_of(
+    data: Travelling, pageable: bool = False, chunk_bytes: int = 0, chunks: int | None = None, buffers: int = BUFFERS
 ) -> tuple[Run, torch.Tensor]:
+    """The course's own pipeline, its chunks told by their bytes, by their number, or not at all."""
     x, out = data.pageable if pageable else (data.x, data.out)
-    chunks = math.ceil(data.elements * ITEM_BYTES / chunk_bytes) if chunk_bytes else None
+    chunks = math.ceil(data.elements * ITEM_BYTES / chunk_bytes) if chunk_bytes else chunks
     compute = partial(sine_in_place, count=data.sines)
     pipeline = Pipeline(compute, data.elements, chunks=chunks, buffers=buffers, device=CUDA, pinned=not pageable)
     return partial(pipeline, x, data.spoilt(out)), out
@@ -360,9 +361,9 @@ ON_CUDA: dict[str, Callable[[Travelling], tuple[Run, Any]]] = {
     "serial-pageable": partial(_serial, pageable=True),
     "serial": _serial,
     "streams": _streams_pinned,
-    "pipeline-pageable": partial(_pipeline, pageable=True),
-    "pipeline": _pipeline,
-    **{name: partial(_pipeline, **shape) for name, shape in SHAPED.items()},
+    "pipeline-pageable": partial(pipeline_of, pageable=True),
+    "pipeline": pipeline_of,
+    **{name: partial(pipeline_of, **shape) for name, shape in SHAPED.items()},
     "compute": _compute,
     "upload": _upload,
 }
