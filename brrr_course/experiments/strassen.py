@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 from brrr.core.errors import NotRecordedError
 from brrr.core.measurement import Estimate, Point
 from brrr.counting.cost import ITEMSIZE, Cost, Matmul, OperatorCost, matmul_cost
-from brrr.gpu import is_gpu
 from brrr.gpu.datasheet import Hardware
 from brrr.strassen.implementations import IMPLEMENTATIONS, LEVELS, Implementation, Problem
 from brrr_course.experiments.checked import PointInputs, must_fit
@@ -62,8 +61,7 @@ ACCURATE = ("sgemm", "fp16x3")
 
 SHOWN = (
     "sgemm", "sgemm-strassen-1-prepared", "sgemm-strassen-2-prepared", "sgemm-strassen-3-prepared", "bf16", "fp16x3",
-    "auto-fp32", "cpu-sgemm", "cpu-sgemm-strassen-1", "cpu-sgemm-strassen-1-prepared",
-    "cpu-sgemm-winograd-1",
+    "auto-fp32", "cpu-sgemm", "cpu-sgemm-strassen-1", "cpu-sgemm-strassen-1-prepared", "cpu-sgemm-winograd-1",
 )  # fmt: skip
 
 
@@ -355,7 +353,6 @@ class SquareInputs(PointInputs):
         self.operands = {"float32": (a, b)}
         self.outs: dict[str, torch.Tensor] = {}
         self.rights: dict[Implementation, Right] = {}
-        self._arena: Arena | None = None
 
     def matrices(self, operand: str) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
         """Both operands in a type, rounded beforehand, once; and the result's memory, spoilt: writing nothing shows."""
@@ -374,15 +371,13 @@ class SquareInputs(PointInputs):
             self.rights[way] = prepare_right(b, way, rows=self.n) if way.prepared else Right.of(b)
         return self.rights[way]
 
-    def arena(self, needed: int) -> Arena:
-        """The workspace, large enough for every way of this size from the start where the device is a GPU."""
+    @cached_property
+    def arena(self) -> Arena:
+        """The workspace, large enough for every way of this size."""
         from brrr.strassen.operands import Arena
 
-        measured = MEASURED if is_gpu(self.device) else ON_CPU
-        if self._arena is None or self._arena.nbytes < needed:
-            every = [each for way in measured if (each := workspace_bytes(way, self.n)) <= MEMORY_BYTES]
-            self._arena = Arena(max(needed, *every) + SLACK_BYTES, self.device)
-        return self._arena
+        every = [each for way in MEASURED if (each := workspace_bytes(way, self.n)) <= MEMORY_BYTES]
+        return Arena(max(every) + SLACK_BYTES, self.device)
 
     def error(self, found: Any) -> float:
         """||found - expected|| / ||expected|| on some rows; NaN for what is no such matrix.
@@ -436,9 +431,8 @@ def _way(way: Implementation, name: str, given: SquareInputs) -> Run:
     from brrr.strassen.execution import steps
 
     a, b, out = given.matrices(operand_of(name))
-    arena = given.arena(workspace_bytes(way, given.n))
-    with arena.mark():
-        made = steps(way, a, given.right(way, b), out, arena)
+    with given.arena.mark():
+        made = steps(way, a, given.right(way, b), out, given.arena)
 
     def run(kept: SquareInputs = given) -> torch.Tensor:
         for step in made:
@@ -565,21 +559,13 @@ def compared(evidence: Evidence, one: str, other: str, *, size: int, other_size:
     """
     if not other:
         return Estimate.of([0.0])
-    (a, x), (b, y) = _timed(evidence, one, size), _timed(evidence, other, other_size or size)
-    ratio = a / b
+    sides = (one, size), (other, other_size or size)
+    a, b = (evidence.get(name.replace("-", " "), size=n) for name, n in sides)
+    ratio, (x, y) = a / b, [_at(evidence, name, "sm_clock_hz", n) for name, n in sides]
     if not (x and y and apart((x, y))):
         return ratio
     cycles = ratio * (x / y)
     return Estimate(ratio.median, min(ratio.low, cycles.low), max(ratio.high, cycles.high), ratio.n)
-
-
-def _timed(evidence: Evidence, variant: str, size: int) -> tuple[Estimate, float | None]:
-    """The time and the SM clock, if it is known."""
-    column = "span_s" if evidence.experiment.variant(variant).on_gpu else "period_s"
-    time, clock = _at(evidence, variant, column, size), _at(evidence, variant, "sm_clock_hz", size)
-    if time is None:
-        raise NotRecordedError(f"{variant} at size {size} was not measured")
-    return time, clock
 
 
 def multiplied(evidence: Evidence, variant: str) -> float:
@@ -605,12 +591,12 @@ def growth(evidence: Evidence, form: str) -> Table:
     >>> f"{max(growth(evidence, 'strassen').listed()):.3g}x"
     '2.82x'
     """
-    found: dict[Key, float] = {}
     plain = evidence.table("sgemm", "error", {}).values
-    for way in MEASURED:
-        if way.inner == "sgemm" and way.form == form and way.level:
-            errors = evidence.table(way.name, "error", {}).values.items()
-            found |= {(way.name, *at): (error / plain[at]) ** (1 / way.level) for at, error in errors if at in plain}
+    ways = [way for way in MEASURED if way.inner == "sgemm" and way.form == form]
+    found: dict[Key, float] = {
+        (way.name, *at): (error / plain[at]) ** (1 / way.level)
+        for way in ways for at, error in evidence.table(way.name, "error", {}).values.items() if at in plain
+    }  # fmt: skip
     if not found:
         raise NotRecordedError(f"no errors of {form}'s form and of the library's own product were measured")
     return Table(("way", "size"), found)
@@ -627,11 +613,11 @@ def choices(evidence: Evidence) -> Table:
     >>> len(choices(evidence).listed())
     33
     """
-    for name in evidence.source.variants(evidence.experiment):
+    source, found = evidence.source, dict[Key, Estimate]()
+    for name in source.variants(evidence.experiment):
         evidence.known(name)  # each may be the fastest: a recording's plan holds all of them
-    found: dict[Key, Estimate] = {}
-    for size in sizes(evidence.source):
-        there = places(evidence.source, size)
+    for size in sizes(source):
+        there = places(source, size)
         ways = [(place, way) for place in there if (way := way_of(place.variant))]
         errors = {way.name: place.error for place, way in ways}
         for mine in (place.variant for place in there if accuracy_of(place.variant)):
