@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -326,14 +326,9 @@ def run_of(way: str, given: LayerInputs, device: str) -> Run:
     """A call of the layer, with what it needs laid out beforehand."""
     made = IMPLEMENTATIONS[way]
     weights, x = made.weights(given.w), made.activations(given.x)
-    layers = _layers(weights, device)
+    # on a GPU in turn with copies of them: its cache would hold a single layer's
+    copies = math.ceil(ROTATED_BYTES / sum(each.nbytes for each in weights)) if is_gpu(device) else 1
+    layers = itertools.cycle([weights, *(tuple(map(torch.clone, weights)) for _ in range(copies - 1))])
     call = compiled(made.call) if way in COMPILED else made.call
     run: Run = lambda: call(x, next(layers))  # noqa: E731
     return float32_products(tf32=True)(run) if way == "tf32" else run
-
-
-def _layers(weights: Weights, device: str) -> Iterator[Weights]:
-    """The weights in turn with copies of them on a GPU, whose cache would hold a single layer's."""
-    size = sum(each.nbytes for each in weights)
-    copies = math.ceil(ROTATED_BYTES / size) if is_gpu(device) else 1
-    return itertools.cycle([weights, *(tuple(map(torch.clone, weights)) for _ in range(copies - 1))])

@@ -331,7 +331,6 @@ def workload(variant: Variant, point: Point) -> Workload:
     if isinstance(told, BrrrError):
         raise told
     times, error = told
-    estimate = Estimate.of(times[variant.implementation])
-    made = {variant.field or "period_s": estimate}
+    made = {variant.field or "period_s": Estimate.of(times[variant.implementation])}
     own = {"measured": lambda: Measurement(**made, device=variant.device)}  # type: ignore[arg-type]
     return Workload(lambda: None, lambda _: error, 0.0, others=own)

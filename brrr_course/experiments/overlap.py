@@ -91,8 +91,7 @@ EXPERIMENT = Experiment(
                        stands_in_for=(name, f"source {name}") if f"source-{name}" in LABELS else (name,))
           for name, label in QUEUE_LABELS.items()),
     ),
-    package=__name__,
-    needs="CUDA",
+    package=__name__, needs="CUDA",
     anchors=(
         *({"elements": elements, "sines": 40} for elements in (2**26, 2**28)),
         *({"elements": QUEUE_MAX, "sines": sines} for sines in (1, 4, 40)),  # what the claims ask of the toy
@@ -199,8 +198,7 @@ class Toy:
         elements = int(point["elements"])
         must_fit(6 * elements * ITEM_BYTES, "cpu", f"overlap {elements}")
         self.data = Travelling.of(elements, int(point["sines"]), "cpu")
-        self.out = torch.full_like(self.data.x, float("nan"))
-        self.there = torch.full_like(self.data.x, float("nan"))
+        self.out, self.there = (torch.full_like(self.data.x, math.nan) for _ in range(2))
         self.up = ThreadLane(LINK_BYTES_PER_S, name="upload queue", copies="copy in")
         self.work = ThreadLane(name="compute queue", beside=self.up)
         self.down = ThreadLane(LINK_BYTES_PER_S, name="download queue", copies="copy out", beside=self.up)
