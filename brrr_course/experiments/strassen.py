@@ -80,11 +80,6 @@ LABELS = {
 CPU_LABELS = {**{way.name: _label(way) for way in ON_CPU}, "auto-fp32": LABELS["auto-fp32"]}
 
 
-def _twin(name: str, label: str) -> Variant:
-    stands_for = (name.replace("-", " "),) if IMPLEMENTATIONS.get(name) in MEASURED else ()
-    return Variant.twin(name, "cpu", f"CPU, {label}", shown=CPU + name in SHOWN, stands_in_for=stands_for)
-
-
 def way_of(name: str) -> Implementation | None:
     """The way of the variant of that name; None where `matmul` chooses, and for torch's split products.
 
@@ -160,15 +155,10 @@ def workspace_bytes(way: Implementation, n: int) -> int:
     return sum(buffers(way, n))
 
 
-def fp32_peak(hardware: Hardware | None, point: Point) -> float | None:
-    """The datasheet's fp32 peak without tensor cores, FLOP/s."""
-    return None if hardware is None else hardware.peaks.get(("fp32", "cuda cores"))
-
-
-def fp32_bound(hardware: Hardware | None, point: Point) -> float | None:
-    """The effective rate that the most levels cannot exceed: the peak times (8/7)^3, additions free."""
-    peak = fp32_peak(hardware, point)
-    return peak and peak * (8 / 7) ** LEVELS[-1]
+def fp32_peak(hardware: Hardware | None, point: Point, gain: float = 1.0) -> float | None:
+    """The datasheet's fp32 peak without tensor cores, FLOP/s, or what so large a gain over it would be."""
+    peak = hardware.peaks.get(("fp32", "cuda cores")) if hardware else None
+    return peak and gain * peak
 
 
 # ---- what is predicted: a pass over each side, the products, a pass behind them ----
@@ -271,16 +261,19 @@ EXPERIMENT = Experiment(
     ),
     variants=(
         *(Variant(name, label, shown=name in SHOWN) for name, label in LABELS.items()),
-        *map(_twin, CPU_LABELS, CPU_LABELS.values()),
+        *(Variant.twin(name, "cpu", f"CPU, {label}", shown=CPU + name in SHOWN,
+                       stands_in_for=(name.replace("-", " "),) * (IMPLEMENTATIONS.get(name) in MEASURED))
+          for name, label in CPU_LABELS.items()),
     ),
     field="span_s",
     package=__name__, needs="CUDA",
     anchors=({"size": 4096},),
     rate=Rate("flop", "FLOP/s", "effective rate, 2n^3 over the time"),
     guides=(
-        # a product with levels may have an effective rate above the peak
+        # a product with levels may have an effective rate above the peak; at most this, if additions were free
         Guide("fp32 peak", "fp32 peak, CUDA cores", "DATASHEET", "rate", fp32_peak, ("sgemm",)),
-        Guide("three levels", "the peak times (8/7)³", "PREDICTED", "rate", fp32_bound,
+        Guide("three levels", "the peak times (8/7)³", "PREDICTED", "rate",
+              partial(fp32_peak, gain=(8 / 7) ** LEVELS[-1]),
               tuple(way.name.replace("-", " ") for way in MEASURED if way.kind.exact_sums)),
     ),
 )  # fmt: skip
