@@ -396,11 +396,7 @@ def workload(variant: Variant, point: Point) -> Workload:
     rows = 8 * n * (n + 2 * min(n, ROWS))  # in float64
     must_fit(work + 4 * 4 * n * n + rows, device, f"{variant.label} of size {n}")
     given = SquareInputs.of(n, device)
-    if chunk := TORCH.get(variant.implementation):  # a split product of torch's calls
-        run: Run = partial(split_products, *given.matrices("float32"), chunk=chunk[0])
-    else:
-        run = _way(way, variant.implementation, given) if way else _chosen(variant.implementation, given)
-    return Workload(run, given.error, tolerance(variant, n))
+    return Workload(_run(variant.implementation, given), given.error, tolerance(variant, n))
 
 
 def tolerance(variant: Variant, n: int) -> float:
@@ -419,30 +415,28 @@ def tolerance(variant: Variant, n: int) -> float:
     return min(ROOM * expected + 1e-7, NO_SHORT_TYPE if way and way.inner in ACCURATE else 1.0)
 
 
-def _way(way: Implementation, name: str, given: SquareInputs) -> Run:
-    """A way's steps on the shared workspace; what it takes of it is free again for the next way."""
+def _run(name: str, given: SquareInputs) -> Run:
+    """A split product of torch's calls, `matmul` as it is called, or a way's steps."""
+    (a, b, out), way = given.matrices(operand_of(name)), way_of(name)
+    if chunk := TORCH.get(name):
+        return partial(split_products, a, b, out, chunk=chunk[0])
+    if way is None:
+        from brrr.strassen.multiply import matmul
+
+        asked_for = partial(matmul, a, b, accuracy=asked(name), out=out)
+        asked_for()  # its plan is made and kernels load now: so long a first call would be taken for a slow one
+        out.fill_(math.nan)
+        return asked_for
     from brrr.strassen.execution import steps
 
-    a, b, out = given.matrices(operand_of(name))
-    with given.arena.mark():
+    with given.arena.mark():  # what it takes of the workspace is free again for the next way
         made = steps(way, a, given.right(way, b), out, given.arena)
 
-    def run(kept: SquareInputs = given) -> torch.Tensor:
+    def run() -> torch.Tensor:
         for step in made:
             step()
         return out
 
-    return run
-
-
-def _chosen(name: str, given: SquareInputs) -> Run:
-    """`matmul` as it is called, asked for an accuracy."""
-    from brrr.strassen.multiply import matmul
-
-    a, b, out = given.matrices(operand_of(name))
-    run = partial(matmul, a, b, accuracy=asked(name), out=out)
-    run()  # its plan is made and kernels load now: so long a first call would be taken for a slow one, and timed once
-    out.fill_(math.nan)
     return run
 
 
