@@ -41,9 +41,9 @@ def linear_cost(width: int, batch: int, *, backward: bool = False) -> Cost:
     2.15 GFLOP, 12.6 MB, 171 FLOP/B
     """
     rows, square = float(batch) * width, float(width) * width
-    if not backward:
-        return Cost(2 * batch * square + rows, ITEMSIZE * (2 * rows + square + width))
-    return Cost(6 * batch * square + 2 * rows, ITEMSIZE * (5 * rows + 3 * square + 2 * width))
+    products, sums, arrays = (3, 2, 5) if backward else (1, 1, 2)
+    moved = arrays * rows + products * square + sums * width
+    return Cost(2 * products * batch * square + sums * rows, ITEMSIZE * moved)
 
 
 def pseudo_cost(width: int, batch: int, *, backward: bool = False) -> Cost:
@@ -54,10 +54,8 @@ def pseudo_cost(width: int, batch: int, *, backward: bool = False) -> Cost:
     >>> pseudo_cost(1024, 1024)
     2.1 MFLOP, 8.4 MB, 0.25 FLOP/B
     """
-    rows = float(batch) * width
-    if not backward:
-        return Cost(2 * rows, ITEMSIZE * (2 * rows + 2 * width))
-    return Cost(6 * rows, ITEMSIZE * (5 * rows + 4 * width))
+    rows, (flop, arrays, vectors) = float(batch) * width, (6, 5, 4) if backward else (2, 2, 2)
+    return Cost(flop * rows, ITEMSIZE * (arrays * rows + vectors * width))
 
 
 def sizes(point: Point) -> tuple[int, int, bool]:
