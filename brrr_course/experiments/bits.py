@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -33,7 +34,7 @@ OUTLIER_TOKENS = (256, 4096)
 GROUP = 128
 """So many int4 weights share a scale and a zero, of two bytes each."""
 
-COMPILE_S = 4.0
+COMPILED, COMPILE_S = ("fp8-rows-compiled", "int8-fused"), 4.0
 MOST_OUTPUTS, MOST_ON_CPU = 2**34, 2**30
 """The most multiply-adds that torch's int8 kernel (a thread for each result) is asked for, and a CPU."""
 
@@ -72,20 +73,18 @@ def sizes(point: Point) -> tuple[int, int]:
 
 def supports(variant: Variant, point: Point) -> bool:
     """All tokens at the largest width, every second power at others; some ways at a few points."""
-    (tokens, width), way = sizes(point), variant.implementation
-    if point["inputs"] == OUTLIERS and (width != MIDDLE or tokens not in OUTLIER_TOKENS):
+    (tokens, width), ordinary = sizes(point), point["inputs"] == ORDINARY
+    products, sparse = tokens * width * width, tokens in TOKENS[::2]
+    if not ordinary and (width != MIDDLE or tokens not in OUTLIER_TOKENS):
         return False
     if not variant.on_gpu:
-        return tokens * width * width <= MOST_ON_CPU and tokens in TOKENS[::2]
-    if way == "int8-fused":
-        return tokens == 1
-    if way == "fp8-rows-compiled":
-        return tokens in FEW and width == MIDDLE and point["inputs"] == ORDINARY
-    if way == "int8-both" and tokens <= 16:
-        return False  # torch's int8 product takes 17 rows and more
-    if way == "int8" and tokens * width * width > MOST_OUTPUTS:
-        return False
-    return width == WIDEST or tokens in TOKENS[::2]
+        return products <= MOST_ON_CPU and sparse
+    few = {
+        "int8-fused": tokens == 1, "fp8-rows-compiled": tokens in FEW and width == MIDDLE and ordinary,
+        "int8-both": tokens > 16,  # torch's int8 product takes 17 rows and more
+        "int8": products <= MOST_OUTPUTS,
+    }  # fmt: skip
+    return few.get(variant.implementation, True) and (width == WIDEST or sparse)
 
 
 def cost(variant: Variant, point: Point) -> Cost:
@@ -101,12 +100,9 @@ def cost(variant: Variant, point: Point) -> Cost:
     return Cost(2.0 * tokens * width * width, width * width * stored.weight + ends)
 
 
-PREDICTED = {"float32": "float32", "bf16": "bfloat16"}
-
-
 def predicted(variant: Variant, point: Point) -> PredictedRun | None:
     """The roofline of its bytes and FLOP; nothing of kernels that are far from it, nor of a conversion."""
-    dtype = PREDICTED.get(variant.implementation)
+    dtype = {"float32": "float32", "bf16": "bfloat16"}.get(variant.implementation)
     return PredictedRun(cost(variant, point), dtype=dtype) if dtype else None
 
 
@@ -139,10 +135,8 @@ EXPERIMENT = Experiment(
         Axis("inputs", INPUTS, label="inputs", scale="category", quick=(ORDINARY,)),
     ),
     variants=(
-        *(
-            Variant(way, label, prepare_s=COMPILE_S if way.endswith(("compiled", "fused")) else 0.0, shown=way in SHOWN)
-            for way, label in LABELS.items()
-        ),
+        *(Variant(way, label, prepare_s=COMPILE_S * (way in COMPILED), shown=way in SHOWN)
+          for way, label in LABELS.items()),
         *(Variant.twin(way, "cpu", f"CPU, {LABELS[way]}", shown=way in SHOWN) for way in CPU_WAYS),
     ),
     package=__name__, needs="CUDA",
@@ -168,6 +162,8 @@ FACTOR, EVERY = 60.0, 512
 ROTATED_BYTES = 2**28
 """Each call takes the weights of another layer, so many in turn that none is found in the L2 cache."""
 ROWS = 48
+CAPABLE = {"fp8": (8, 9), "int4": (8, 0), "tf32": (8, 0), "bf16": (8, 0)}
+"""The compute capability from which on a GPU has tensor cores of a type; torch would tell it in many lines."""
 
 if TYPE_CHECKING:
     Tensor = torch.Tensor
@@ -216,17 +212,15 @@ def _four_bits(w: Tensor) -> Weights:
     return torch._convert_weight_to_int4pack((codes[:, ::2] << 4 | codes[:, 1::2]).to(torch.uint8), 8), ends
 
 
-def _int4(x: Tensor, w: Weights) -> Tensor:
+def _int4(x: Tensor, w: Weights) -> Any:
     mm = torch.ops.aten._weight_int4pack_mm if x.is_cuda else torch.ops.aten._weight_int4pack_mm_for_cpu
-    found: Tensor = mm(x, w[0], GROUP, w[1])
-    return found
+    return mm(x, w[0], GROUP, w[1])
 
 
 def _fp8(x: tuple[Tensor, Tensor], w: Weights) -> Tensor:
     (numbers, scale), (weights, other) = x, w
-    return torch._scaled_mm(
-        numbers, weights.t(), scale, other, out_dtype=torch.bfloat16, use_fast_accum=numbers.is_cuda
-    )
+    fast = numbers.is_cuda
+    return torch._scaled_mm(numbers, weights.t(), scale, other, out_dtype=torch.bfloat16, use_fast_accum=fast)
 
 
 def _fp8_rows_cast(x: Tensor, w: Weights) -> Tensor:
@@ -255,37 +249,32 @@ def _int8_both(x: tuple[Tensor, Tensor], w: Weights) -> Tensor:
     return torch.mul(added, scale * other.float(), out=found)
 
 
-def _linear(x: Tensor, w: Weights) -> Tensor:
-    return x @ w[0].t()
-
-
-class Multiplication:
-    """What a way makes of the activations and of the weights beforehand, and what a call does with both."""
-
-    def __init__(self, call: Any, weights: Callable[[Tensor], Weights], activations: Callable[[Tensor], Any]) -> None:
-        self.call, self.weights, self.activations = call, weights, activations
-
-
-def _as(dtype: str) -> Multiplication:
-    return Multiplication(_linear, lambda w: (w.to(getattr(torch, dtype)),), lambda x: x.to(getattr(torch, dtype)))
-
-
 def _bf16(x: Tensor) -> Tensor:
     return x.to(torch.bfloat16)
 
 
+@dataclass
+class Multiplication:
+    """What a call does with both, and what a way makes of the weights beforehand, and of the activations."""
+
+    call: Any
+    weights: Callable[[Tensor], Weights]
+    activations: Callable[[Tensor], Any] = _bf16
+
+
+PLAIN = Multiplication(lambda x, w: x @ w[0].t(), lambda w: (w,), lambda x: x)
 IMPLEMENTATIONS = {
-    "float32": _as("float32"), "tf32": _as("float32"), "bf16": _as("bfloat16"),
+    "float32": PLAIN, "tf32": PLAIN, "bf16": replace(PLAIN, weights=lambda w: (_bf16(w),), activations=_bf16),
     "fp8": Multiplication(_fp8, scaled, lambda x: scaled(_bf16(x))),
-    "fp8-cast": Multiplication(lambda x, w: _fp8(scaled(x), w), scaled, _bf16),
+    "fp8-cast": Multiplication(lambda x, w: _fp8(scaled(x), w), scaled),
     "fp8-rows": Multiplication(_fp8, _fp8_rows_weights, lambda x: scaled(_bf16(x), rows=True)),
-    "fp8-rows-cast": Multiplication(_fp8_rows_cast, _fp8_rows_weights, _bf16),
-    "fp8-rows-compiled": Multiplication(_fp8_rows_cast, _fp8_rows_weights, _bf16),
-    "int8": Multiplication(lambda x, w: torch.ops.aten._weight_int8pack_mm(x, *w), _int8_weights, _bf16),
-    "int8-fused": Multiplication(_int8_one, _int8_weights, _bf16),
-    "int8-widened": Multiplication(lambda x, w: x @ (w[0] * w[1][:, None]).t(), _int8_weights, _bf16),
+    "fp8-rows-cast": Multiplication(_fp8_rows_cast, _fp8_rows_weights),
+    "fp8-rows-compiled": Multiplication(_fp8_rows_cast, _fp8_rows_weights),
+    "int8": Multiplication(lambda x, w: torch.ops.aten._weight_int8pack_mm(x, *w), _int8_weights),
+    "int8-fused": Multiplication(_int8_one, _int8_weights),
+    "int8-widened": Multiplication(lambda x, w: x @ (w[0] * w[1][:, None]).t(), _int8_weights),
     "int8-both": Multiplication(_int8_both, _int8_weights, whole),
-    "int4": Multiplication(_int4, _four_bits, _bf16),
+    "int4": Multiplication(_int4, _four_bits),
 }  # fmt: skip
 
 
@@ -317,7 +306,9 @@ def workload(variant: Variant, point: Point) -> Workload:
     """The layer in a way; each call with the weights of the next of many layers that are alike."""
     (tokens, width), device = sizes(point), variant.processor
     way = variant.implementation
-    refused(way, device)
+    needed = CAPABLE.get(way.split("-")[0], (0, 0))
+    if is_gpu(device) and torch.cuda.is_available() and torch.cuda.get_device_capability() < needed:
+        raise UnavailableError(f"{way} needs a GPU of compute capability {needed[0]}.{needed[1]}")
     given = LayerInputs.of(tokens, width, str(point["inputs"]), device)
     run = run_of(way, given, device)
     try:
@@ -331,35 +322,13 @@ def workload(variant: Variant, point: Point) -> Workload:
     return Workload(run, partial(given.error, dtype=dtype), allowed)
 
 
-def refused(way: str, device: str) -> None:
-    """UnavailableError where a GPU has no tensor cores of a type, which torch would tell in many lines."""
-    if not is_gpu(device) or not torch.cuda.is_available():
-        return
-    needed = {"fp8": (8, 9), "int4": (8, 0), "tf32": (8, 0), "bf16": (8, 0)}.get(way.split("-")[0], (0, 0))
-    if torch.cuda.get_device_capability() < needed:
-        raise UnavailableError(f"{way} needs a GPU of compute capability {needed[0]}.{needed[1]}")
-
-
 def run_of(way: str, given: LayerInputs, device: str) -> Run:
     """A call of the layer, with what it needs laid out beforehand."""
     made = IMPLEMENTATIONS[way]
     weights, x = made.weights(given.w), made.activations(given.x)
-    layers = _layers(weights, device)
-    call = compiled(made.call) if way.endswith(("compiled", "fused")) else made.call
-
-    def run() -> Tensor:
-        found: Tensor = call(x, next(layers))
-        return found
-
+    # on a GPU in turn with copies of them: its cache would hold a single layer's
+    copies = math.ceil(ROTATED_BYTES / sum(each.nbytes for each in weights)) if is_gpu(device) else 1
+    layers = itertools.cycle([weights, *(tuple(map(torch.clone, weights)) for _ in range(copies - 1))])
+    call = compiled(made.call) if way in COMPILED else made.call
+    run: Run = lambda: call(x, next(layers))  # noqa: E731
     return float32_products(tf32=True)(run) if way == "tf32" else run
-
-
-def _layers(weights: Weights, device: str) -> Iterator[Weights]:
-    """The weights in turn with copies of them on a GPU, whose cache would hold a single layer's."""
-    size = sum(each.nbytes for each in weights)
-    copies = math.ceil(ROTATED_BYTES / size) if is_gpu(device) else 1
-    return itertools.cycle([weights, *(tuple(map(_copied, weights)) for _ in range(copies - 1))])
-
-
-def _copied(one: Tensor) -> Tensor:
-    return one.clone(memory_format=torch.preserve_format)

@@ -23,7 +23,7 @@ from brrr_course.experiments.block import LIMITS, added_up, limit_variants, limi
 from brrr_course.experiments.checked import PointInputs, compile_now, compiled, must_fit, relative
 from brrr_course.experiments.lazily import torch
 from brrr_course.experiments.llama_sizes import LARGE, SMALL, Shape
-from brrr_course.experiments.predicted import flop_of, moving, pointwise, product, reduction
+from brrr_course.experiments.predicted import How, flop_of, moving, pointwise, product, reduction
 from brrr_course.experiments.utilisation import loop
 from brrr_course.nouns.experiment import Axis, Experiment, Guide, PredictedRun, Rate, Run, Variant, Workload
 
@@ -56,11 +56,8 @@ class Call(NamedTuple):
 
 def moved_bytes(shape: Shape, call: Call) -> tuple[float, float]:
     """What must be read (the weights, keys and values) and written (the new tokens' keys and values, the logits)."""
-    logits = shape.itemsize * call.batch * shape.words
-    return (
-        float(shape.itemsize * shape.weights + call.batch * call.context * shape.kv_bytes),
-        float(call.batch * call.new * shape.kv_bytes + logits),
-    )
+    read = shape.itemsize * shape.weights + call.batch * call.context * shape.kv_bytes
+    return float(read), float(call.batch * (call.new * shape.kv_bytes + shape.itemsize * shape.words))
 
 
 def needed_bytes(shape: Shape, call: Call) -> int:
@@ -83,8 +80,7 @@ def cost_of(shape: Shape, call: Call) -> Cost:
 
 def operators(shape: Shape, call: Call) -> tuple[OperatorCost, ...]:
     """All operators that run on the device, in their order."""
-    size, rows, words = shape.itemsize, call.batch * call.new, shape.words
-    width = shape.hidden
+    size, rows, words, width = shape.itemsize, call.batch * call.new, shape.words, shape.hidden
     lookup = OperatorCost("aten.index", 0.0, float(8 * rows + size * rows * width), float(size * rows * width),
                           shape.dtype, ((words, width), (call.batch, call.new)), "index",
                           form=Form("rows", rows, width, words))  # fmt: skip
@@ -183,6 +179,7 @@ COMPILED = ((1, 128), (1, 2048), (1, 32768), (32, 2048), (256, 128), (256, 2048)
 """Batch and context where the step is compiled, half a minute each, and taken apart."""
 COMPILE_S = 25.0
 COMPILE_WAYS = ("compile", "compile-graph")
+HOW: dict[str, How] = {"eager": "eager", "graph": "graph", "compile": "compiled"}
 ASKED: Point = {"batch": 1, "context": 2048}
 """Where the driver is asked for its utilisation."""
 CPU_TOKENS, CPU_BATCH = 2**16, 32
@@ -204,24 +201,20 @@ def supports(variant: Variant, point: Point) -> bool:
     batch, _, context = call_at(point)
     if variant.timer == "own":
         return (batch, context) in COMPILED if variant.implementation in LIMITS else point == ASKED
-    if not variant.on_gpu:
-        return batch <= CPU_BATCH and batch * context <= CPU_TOKENS
-    return variant.implementation not in COMPILE_WAYS or (batch, context) in COMPILED
+    if variant.on_gpu:
+        return variant.implementation not in COMPILE_WAYS or (batch, context) in COMPILED
+    return batch <= CPU_BATCH and batch * context <= CPU_TOKENS
 
 
 def cost(variant: Variant, point: Point) -> Cost:
     """FLOP and bytes of a step for all readers. Of a part only a diagnosis tells."""
-    if variant.implementation in LIMITS:
-        return Cost(0.0, 0.0)
-    return cost_of(shape_of(variant), call_at(point))
+    return Cost(0.0, 0.0) if variant.implementation in LIMITS else cost_of(shape_of(variant), call_at(point))
 
 
 def predicted(variant: Variant, point: Point) -> PredictedRun | None:
     """The operators one by one; nothing of a compiled step in a graph, for which `predict` has no word."""
-    if variant.implementation == "compile-graph" or variant.implementation in LIMITS:
-        return None
-    how = {"graph": "graph", "compile": "compiled"}.get(variant.implementation, "eager")
-    return PredictedRun(cost(variant, point), how, shape_of(variant).dtype)  # type: ignore[arg-type]
+    how = HOW.get(variant.implementation)
+    return PredictedRun(cost(variant, point), how, shape_of(variant).dtype) if how else None
 
 
 EXPERIMENT = Experiment(
@@ -241,8 +234,7 @@ EXPERIMENT = Experiment(
                 implementation="graph", shown=False),
         Variant.twin("eager", "cpu", "CPU, a small model"),
     ),
-    package=__name__,
-    resident=True,
+    package=__name__, resident=True,
     anchors=({"batch": 1, "context": 2048}, {"batch": 32, "context": 2048}),
     rate=Rate("bytes", "B/s", "bandwidth"),
     other_rates=(Rate("flop", "FLOP/s", "throughput"), Rate("batch", "token/s", "tokens a second, all readers")),

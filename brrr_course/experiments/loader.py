@@ -110,10 +110,10 @@ EXPERIMENT = Experiment(
 # ---------------------------------------------------------------------------------------------------------------------
 # What the `loader` experiment measures: iterations of torch's DataLoader, with a step and without.
 
-EXACT, ROUNDS, TIMEOUT_S = 0.0, 6, 20
+ROUNDS, TIMEOUT_S = 6, 20
 KEPT, CLASSES = 64, 1000
 SHARED = "/dev/shm"
-"""Where workers put their batches, on Linux."""
+"""Where workers put their batches, on Linux: into the memory that processes share."""
 
 
 class Samples:
@@ -226,14 +226,6 @@ class Feed(NamedTuple):
     kept: Any
     step: Step
 
-    @classmethod
-    def of(cls, sample: str, batch: int, processor: str) -> Feed:
-        """Made anew."""
-        gpu = is_gpu(processor)
-        sizes, dtype = LARGE if gpu else SMALL, torch.bfloat16 if gpu else torch.float32
-        step = reading(sizes, processor, dtype, batch) if sample == TOKENS else training(sizes, processor, dtype)
-        return cls(sample, batch, processor, sizes, kept_of(sample, sizes), step)
-
     @contextmanager
     def loader(self, workers: int, pinned: bool = True) -> Iterator[DataLoader[Any]]:
         """An epoch of ROUNDS rounds, each as many batches as there are workers; three rounds more begin and end it."""
@@ -295,27 +287,33 @@ class Feed(NamedTuple):
     def error(self, data: Any, found: torch.Tensor, numbers: torch.Tensor) -> float:
         """0 where the samples on the device are those of their numbers, to the last bit."""
         right = torch.stack([data[number][0] for number in numbers.tolist()])
-        return EXACT if torch.equal(found.cpu(), right) else float("nan")
+        return 0.0 if torch.equal(found.cpu(), right) else float("nan")
 
 
 @lru_cache(maxsize=len(SAMPLES) * len(BATCHES))
 def unfed(sample: str, batch: int, processor: str) -> tuple[Feed, dict[str, list[float]]]:
     """What does not depend on workers: the step on a batch that is there, and the main process as the loader."""
-    feed = Feed.of(sample, batch, processor)
+    gpu = is_gpu(processor)
+    sizes, dtype = LARGE if gpu else SMALL, torch.bfloat16 if gpu else torch.float32
+    step = reading(sizes, processor, dtype, batch) if sample == TOKENS else training(sizes, processor, dtype)
+    feed = Feed(sample, batch, processor, sizes, kept_of(sample, sizes), step)
     data = Samples(sample, feed.kept, feed.sizes.side, batch)
     there = feed.sent([torch.stack([data[n][0] for n in range(batch)]), torch.arange(batch)], False)
     for _ in range(3):
         feed.step(*there)
-    _, step = feed.pace([there] * 20, 2, lambda batch: feed.step(*batch))
+    _, times = feed.pace([there] * 20, 2, lambda batch: feed.step(*batch))
     main, _ = feed.looped(0)
-    return feed, {"step": step, "main": main["fed"], "alone": main["load"]}
+    return feed, {"step": times, "main": main["fed"], "alone": main["load"]}
 
 
 @lru_cache(maxsize=len(SAMPLES) * len(BATCHES) * len(WORKERS))
 def found(sample: str, batch: int, workers: int, processor: str) -> tuple[dict[str, list[float]], float] | BrrrError:
     """The seconds of all variants and the worst error; what went wrong is kept, or each variant would wait for it."""
     try:
-        room(2 * workers * batch * (LARGE if is_gpu(processor) else SMALL).nbytes(sample))
+        nbytes = 2 * workers * batch * (LARGE if is_gpu(processor) else SMALL).nbytes(sample)
+        with suppress(OSError):
+            if (free := shutil.disk_usage(SHARED).free) < nbytes:
+                raise UnavailableError(f"{SHARED} has {units.nbytes(free)}, batches take {units.nbytes(nbytes)}")
         with one_thread() if is_cpu(processor) else nullcontext():  # beside a GPU the main process has its threads
             feed, told = unfed(sample, batch, processor)
             fed, error = feed.looped(workers)
@@ -327,20 +325,12 @@ def found(sample: str, batch: int, workers: int, processor: str) -> tuple[dict[s
     return {**told, **fed, "pageable": pageable["fed"], "arithmetic": arithmetic}, error + other
 
 
-def room(nbytes: int) -> None:
-    """UnavailableError where batches on their way do not fit into the memory that processes share."""
-    with suppress(OSError):
-        if (free := shutil.disk_usage(SHARED).free) < nbytes:
-            raise UnavailableError(f"loader: {SHARED} has {units.nbytes(free)}, batches take {units.nbytes(nbytes)}")
-
-
 def workload(variant: Variant, point: Point) -> Workload:
     """One of the times at a point; all are measured when the first is asked for."""
     told = found(str(point["sample"]), int(point["batch"]), int(point["workers"]), variant.processor)
     if isinstance(told, BrrrError):
         raise told
     times, error = told
-    estimate = Estimate.of(times[variant.implementation])
-    made = {variant.field or "period_s": estimate}
+    made = {variant.field or "period_s": Estimate.of(times[variant.implementation])}
     own = {"measured": lambda: Measurement(**made, device=variant.device)}  # type: ignore[arg-type]
-    return Workload(lambda: None, lambda _: error, EXACT, others=own)
+    return Workload(lambda: None, lambda _: error, 0.0, others=own)

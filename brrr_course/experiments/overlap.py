@@ -8,7 +8,7 @@ chunked pipeline of brrr.running.pipeline, and computing and sending alone.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import cached_property, lru_cache, partial
 from typing import Any
 
@@ -16,7 +16,6 @@ from brrr.core.errors import NotRecordedError
 from brrr.core.measurement import Point
 from brrr.counting.cost import Cost
 from brrr.gpu import CUDA, is_gpu, is_queue
-from brrr.gpu.datasheet import Hardware
 from brrr.running.lanes import Lane, StreamLane, ThreadLane
 from brrr.running.pipeline import BUFFERS, Pipeline, host_array
 from brrr_course.experiments.checked import PointInputs, must_fit
@@ -36,8 +35,8 @@ PAGEABLE_MAX = 2**26
 QUEUE_MAX = 2**20
 """The CPU queue's largest array: on its slow link, a call then stays under an eighth of a second."""
 
-SHAPED = {"pipeline-4MB": {"chunk_bytes": 4 * 2**20}, "pipeline-64MB": {"chunk_bytes": 64 * 2**20},
-          "pipeline-two": {"buffers": 2}}  # fmt: skip
+SHAPED: dict[str, dict[str, Any]] = {"pipeline-4MB": {"chunk_bytes": 4 * 2**20},
+          "pipeline-64MB": {"chunk_bytes": 64 * 2**20}, "pipeline-two": {"buffers": 2}}  # fmt: skip
 """The pipeline with smaller chunks, with larger ones, and with a buffer too few."""
 
 SHAPED_MIN = 2**24
@@ -59,19 +58,23 @@ def cost(variant: Variant, point: Point) -> Cost:
     return Cost(elements * float(point["sines"]), 2 * ITEM_BYTES * elements)
 
 
-def three_lanes(hardware: Hardware | None, point: Point) -> float:
-    """The most that three equal parts can gain by running at the same time."""
-    return 3.0
-
-
 TRACED = {"elements": 2**24, "sines": 40}
 """Four chunks, and about as much computing as sending: few enough kernels for a picture."""
 
 TRACED_TOY = {"elements": QUEUE_MAX, "sines": 40}
 
 
-def _variant(name: str, label: str, *, shown: bool = True, line: str = "") -> Variant:
-    return Variant(name, label, timer="measure-host", shown=shown, line=line)
+LABELS = {
+    "serial": "one stream, pinned", "streams": "three streams that wait, pinned", "pipeline": "pipeline, pinned",
+    "compute": "computing alone", "upload": "sending alone", "serial-pageable": "one stream, pageable",
+    "pipeline-pageable": "pipeline, pageable", "pipeline-4MB": "pipeline, chunks of 4 MB",
+    "pipeline-64MB": "pipeline, chunks of 64 MB", "pipeline-two": "pipeline, two buffers",
+    "source-serial": "the article's one stream", "source-streams": "the article's three streams",
+}  # fmt: skip
+QUEUE_LABELS = {"serial": "one queue", "streams": "three queues that wait", "pipeline": "pipeline",
+                "compute": "computing alone", "upload": "sending alone"}  # fmt: skip
+LINES = {"pipeline-4MB": "small chunks", "pipeline-64MB": "large chunks", "pipeline-two": "two buffers"}
+"""Lines that are not called as their variants."""
 
 
 EXPERIMENT = Experiment(
@@ -82,39 +85,25 @@ EXPERIMENT = Experiment(
         Axis("sines", SINES, label="sines of each element", quick=(1, 4, 40)),
     ),
     variants=(
-        _variant("serial", "one stream, pinned"),
-        _variant("streams", "three streams that wait, pinned"),
-        _variant("pipeline", "pipeline, pinned"),
-        _variant("compute", "computing alone"),
-        _variant("upload", "sending alone"),
-        _variant("serial-pageable", "one stream, pageable", shown=False),
-        _variant("pipeline-pageable", "pipeline, pageable", shown=False),
-        _variant("pipeline-4MB", "pipeline, chunks of 4 MB", shown=False, line="small chunks"),
-        _variant("pipeline-64MB", "pipeline, chunks of 64 MB", shown=False, line="large chunks"),
-        _variant("pipeline-two", "pipeline, two buffers", shown=False, line="two buffers"),
-        _variant("source-serial", "the article's one stream", shown=False),
-        _variant("source-streams", "the article's three streams", shown=False),
-        Variant.twin("serial", "cpu-queue", "CPU queue: one queue", stands_in_for=("serial", "source serial")),
-        Variant.twin(
-            "streams", "cpu-queue", "CPU queue: three queues that wait", stands_in_for=("streams", "source streams")
-        ),
-        Variant.twin("pipeline", "cpu-queue", "CPU queue: pipeline"),
-        Variant.twin("compute", "cpu-queue", "CPU queue: computing alone"),
-        Variant.twin("upload", "cpu-queue", "CPU queue: sending alone"),
+        *(Variant(name, label, timer="measure-host", shown=name in QUEUE_LABELS, line=LINES.get(name, ""))
+          for name, label in LABELS.items()),
+        *(Variant.twin(name, "cpu-queue", f"CPU queue: {label}",
+                       stands_in_for=(name, f"source {name}") if f"source-{name}" in LABELS else (name,))
+          for name, label in QUEUE_LABELS.items()),
     ),
-    package=__name__,
-    needs="CUDA",
+    package=__name__, needs="CUDA",
     anchors=(
         *({"elements": elements, "sines": 40} for elements in (2**26, 2**28)),
         *({"elements": QUEUE_MAX, "sines": sines} for sines in (1, 4, 40)),  # what the claims ask of the toy
     ),
     rate=Rate("bytes", "B/s", "bytes over the link, both ways"),
-    guides=(Guide("three lanes", "three parts at once", "PREDICTED", "ratio", three_lanes),),
+    # the most that three equal parts can gain by running at the same time
+    guides=(Guide("three lanes", "three parts at once", "PREDICTED", "ratio", lambda *_: 3.0),),
     traces=(
         *((variant, TRACED) for variant in ("serial", "source-streams", "streams", "pipeline")),
         *((variant, TRACED_TOY) for variant in ("queue-serial", "queue-streams", "queue-pipeline")),
     ),
-)
+)  # fmt: skip
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -158,15 +147,26 @@ class Travelling(PointInputs):
         return float((off / float(torch.sum(self.reference**2))) ** 0.5)
 
 
+def travelling(point: Point, what: str) -> Travelling:
+    """The GPU's at a point, where there is room for it."""
+    elements = int(point["elements"])
+    # input, result and their pageable twins on the host; input, result and reference (float64) on the GPU
+    for place, arrays in (("cpu", 4), (CUDA, 6)):
+        must_fit(arrays * elements * ITEM_BYTES, place, f"{what} {elements}")
+    return Travelling.of(elements, int(point["sines"]), CUDA)
+
+
 def sine_in_place(values: torch.Tensor, count: int) -> None:
     """`count` sines, one after another, each a pass over the memory."""
     for _ in range(count):
         values.sin_()
 
 
-def copied(data: Travelling, found: torch.Tensor) -> Callable[[Any], float]:
-    """The relative error of a copy, which is zero or wrong."""
-    return lambda _: 0.0 if torch.equal(found.cpu(), data.x) else float("inf")
+def error_of(data: Travelling, way: str, found: Any) -> Callable[[Any], float]:
+    """The relative error of what lies in `found`, or is returned; that of a copy is zero or infinite."""
+    if way == "upload":
+        return lambda _: 0.0 if torch.equal(found.cpu(), data.x) else math.inf
+    return lambda result: data.error(found if result is None else result)
 
 
 # ---- the CPU queue: worker threads for lanes, and a link that takes its time ----
@@ -194,23 +194,19 @@ class Toy:
     """One variant on the CPU queue: worker threads for lanes, and a slow link each way."""
 
     def __init__(self, variant: Variant, point: Point) -> None:
-        self.variant, self.point = variant, point
+        self.way, self.point = variant.implementation, point
         elements = int(point["elements"])
         must_fit(6 * elements * ITEM_BYTES, "cpu", f"overlap {elements}")
         self.data = Travelling.of(elements, int(point["sines"]), "cpu")
-        self.out = torch.full_like(self.data.x, float("nan"))
-        self.there = torch.full_like(self.data.x, float("nan"))
+        self.out, self.there = (torch.full_like(self.data.x, math.nan) for _ in range(2))
         self.up = ThreadLane(LINK_BYTES_PER_S, name="upload queue", copies="copy in")
         self.work = ThreadLane(name="compute queue", beside=self.up)
         self.down = ThreadLane(LINK_BYTES_PER_S, name="download queue", copies="copy out", beside=self.up)
-        self.lanes = self.up, self.work, self.down
 
     def workload(self) -> Workload:
         """The variant's run, checked where its result lies."""
-        name = self.variant.implementation
-        run: Run = self.pipelined() if name == "pipeline" else getattr(self, name)
-        checks = {"upload": copied(self.data, self.there), "compute": lambda _: self.data.error(self.there)}
-        error = checks.get(name, lambda _: self.data.error(self.out))
+        run: Run = self.pipelined() if self.way == "pipeline" else getattr(self, self.way)
+        error = error_of(self.data, self.way, self.there if self.way in ("upload", "compute") else self.out)
         return Workload(run, error, TOLERANCE, synchronize=self.up.synchronize, close=self.up.close, queue=self.up)
 
     def sines(self, values: torch.Tensor) -> None:
@@ -227,15 +223,14 @@ class Toy:
 
     def streams(self) -> None:
         """Three lanes, each waited for before the next one gets its work."""
-        one_by_one(self.lanes, self.data.x, self.there, self.sines, self.out)
+        one_by_one((self.up, self.work, self.down), self.data.x, self.there, self.sines, self.out)
 
     def pipelined(self) -> Run:
         """The course's own pipeline over the three lanes."""
         chunks = int(self.point.get("chunks", max(1, self.data.elements // TOY_CHUNK)))
         buffers = int(self.point.get("buffers", 4))
-        pipeline = Pipeline(
-            self.sines, self.data.elements, chunks=chunks, buffers=buffers, device="cpu-queue", lanes=self.lanes
-        )
+        pipeline = Pipeline(self.sines, self.data.elements, chunks=chunks, buffers=buffers, device="cpu-queue",
+                            lanes=(self.up, self.work, self.down))  # fmt: skip
         return partial(pipeline, self.data.x, self.out)
 
     def compute(self) -> None:
@@ -254,26 +249,19 @@ class Toy:
 
 def workload(variant: Variant, point: Point) -> Workload:
     """The variant's way of running k sines over n elements of the host."""
-    elements, sines = int(point["elements"]), int(point["sines"])
     if is_queue(variant.device):
         return Toy(variant, point).workload()
-    # input, result and their pageable twins on the host; input, result and reference (float64) on the GPU
-    must_fit(4 * elements * ITEM_BYTES, "cpu", f"overlap {elements}")
-    must_fit(6 * elements * ITEM_BYTES, CUDA, f"overlap {elements}")
-    data = Travelling.of(elements, sines, CUDA)
+    data = travelling(point, "overlap")
     run, found = ON_CUDA[variant.implementation](data)
-
-    sent = variant.implementation == "upload"
-    error = copied(data, found) if sent else lambda result: data.error(found if result is None else result)
-    return Workload(run, error, TOLERANCE)
+    return Workload(run, error_of(data, variant.implementation, found), TOLERANCE)
 
 
 # ---- each function returns what to run, and where the result then lies ----
 
 
-def _serial(data: Travelling, x: torch.Tensor, out: torch.Tensor) -> tuple[Run, torch.Tensor]:
+def _serial(data: Travelling, pageable: bool = False) -> tuple[Run, torch.Tensor]:
     """One stream, everything in turn; the host waits only where a copy of pageable memory makes it."""
-    there = torch.empty(data.elements, device=CUDA)
+    there, (x, out) = torch.empty(data.elements, device=CUDA), data.pageable if pageable else (data.x, data.out)
 
     def run() -> None:
         there.copy_(x, non_blocking=True)
@@ -330,19 +318,15 @@ def _streams_pinned(data: Travelling) -> tuple[Run, torch.Tensor]:
     return partial(one_by_one, _lanes(), data.x, there, compute, out), out
 
 
-def _pipeline(
-    data: Travelling, x: torch.Tensor, out: torch.Tensor, *, pinned: bool = True, chunk_bytes: int = 0,
-    buffers: int = BUFFERS,
-) -> tuple[Run, torch.Tensor]:  # fmt: skip
-    chunks = math.ceil(data.elements * ITEM_BYTES / chunk_bytes) if chunk_bytes else None
+def pipeline_of(
+    data: Travelling, pageable: bool = False, chunk_bytes: int = 0, chunks: int | None = None, buffers: int = BUFFERS
+) -> tuple[Run, torch.Tensor]:
+    """The course's own pipeline, its chunks told by their bytes, by their number, or not at all."""
+    x, out = data.pageable if pageable else (data.x, data.out)
+    chunks = math.ceil(data.elements * ITEM_BYTES / chunk_bytes) if chunk_bytes else chunks
     compute = partial(sine_in_place, count=data.sines)
-    pipeline = Pipeline(compute, data.elements, chunks=chunks, buffers=buffers, device=CUDA, pinned=pinned)
-    data.spoilt(out)
-    return partial(pipeline, x, out), out
-
-
-def _shaped(data: Travelling, shape: Mapping[str, Any]) -> tuple[Run, torch.Tensor]:
-    return _pipeline(data, data.x, data.out, **shape)
+    pipeline = Pipeline(compute, data.elements, chunks=chunks, buffers=buffers, device=CUDA, pinned=not pageable)
+    return partial(pipeline, x, data.spoilt(out)), out
 
 
 def _compute(data: Travelling) -> tuple[Run, torch.Tensor]:
@@ -372,12 +356,12 @@ def _upload(data: Travelling) -> tuple[Run, torch.Tensor]:
 ON_CUDA: dict[str, Callable[[Travelling], tuple[Run, Any]]] = {
     "source-serial": _source_serial,
     "source-streams": _source_streams,
-    "serial-pageable": lambda data: _serial(data, *data.pageable),
-    "serial": lambda data: _serial(data, data.x, data.out),
+    "serial-pageable": partial(_serial, pageable=True),
+    "serial": _serial,
     "streams": _streams_pinned,
-    "pipeline-pageable": lambda data: _pipeline(data, *data.pageable, pinned=False),
-    "pipeline": lambda data: _pipeline(data, data.x, data.out),
-    **{name: partial(_shaped, shape=shape) for name, shape in SHAPED.items()},
+    "pipeline-pageable": partial(pipeline_of, pageable=True),
+    "pipeline": pipeline_of,
+    **{name: partial(pipeline_of, **shape) for name, shape in SHAPED.items()},
     "compute": _compute,
     "upload": _upload,
 }
@@ -400,13 +384,13 @@ def balanced(evidence: Evidence, axis: str) -> int:
 
     NotRecordedError where no number of sines comes within a factor of 1.4.
     """
-    parts = [evidence.table(name, "period_s", {}) for name in ("upload", "compute", "pipeline", "serial")]
-    elements = max(set.intersection(*({key[0] for key in part.values} for part in parts)), default=None)
-    sending, working, *_ = ({key[1]: middle(t) for key, t in part.values.items() if key[0] == elements}
-                            for part in parts)  # fmt: skip
-    off = {sines: max(working[sines] / sending[sines], sending[sines] / working[sines])
-           for sines in working.keys() & sending.keys()}  # fmt: skip
-    sines = min(off, key=lambda each: off[each], default=None)
+    parts = [evidence.table(name, "period_s", {}).values for name in ("upload", "compute", "pipeline", "serial")]
+    elements = max(set.intersection(*({key[0] for key in part} for part in parts)), default=None)
+    sending, working, *_ = parts
+    ratios = {key[1]: middle(working[key]) / middle(time) for key, time in sending.items()
+              if key[0] == elements and key in working}  # fmt: skip
+    off = {sines: max(ratio, 1 / ratio) for sines, ratio in ratios.items()}
+    sines = min(off, key=off.__getitem__, default=None)
     if sines is None or off[sines] > BALANCE:
         raise NotRecordedError(f"at {elements} elements no number of sines takes as long as sending")
     return int((elements if axis == "elements" else sines) or 0)

@@ -8,19 +8,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from functools import partial, reduce
 from typing import TYPE_CHECKING, Any
 
 from brrr.core import units
 from brrr.core.errors import NotRecordedError
-from brrr.core.measurement import Point
+from brrr.core.measurement import DeviceKind, Point
 from brrr.counting.cost import Cost, Form, OperatorCost
-from brrr.gpu import is_queue
+from brrr.gpu import CUDA, is_queue
 from brrr.gpu.datasheet import Hardware
+from brrr.running.graphs import capture
 from brrr_course.experiments.checked import PointInputs, compile_now, error_against, must_fit, worst
 from brrr_course.experiments.lazily import f, torch
 from brrr_course.experiments.predicted import BANDWIDTH, How, kernel, least_s, pointwise, product, reduction, run, view
 from brrr_course.nouns.claim import Verdict
-from brrr_course.nouns.experiment import Axis, Experiment, Guide, Line, PredictedRun, Rate, Run, Variant, Workload
+from brrr_course.nouns.experiment import Axis, Experiment, Guide, PredictedRun, Rate, Run, Variant, Workload
 from brrr_course.nouns.expression import Table
 from brrr_course.nouns.places import published
 from brrr_course.nouns.source import Evidence
@@ -39,9 +41,9 @@ def linear_cost(width: int, batch: int, *, backward: bool = False) -> Cost:
     2.15 GFLOP, 12.6 MB, 171 FLOP/B
     """
     rows, square = float(batch) * width, float(width) * width
-    if not backward:
-        return Cost(2 * batch * square + rows, ITEMSIZE * (2 * rows + square + width))
-    return Cost(6 * batch * square + 2 * rows, ITEMSIZE * (5 * rows + 3 * square + 2 * width))
+    products, sums, arrays = (3, 2, 5) if backward else (1, 1, 2)
+    moved = arrays * rows + products * square + sums * width
+    return Cost(2 * products * batch * square + sums * rows, ITEMSIZE * moved)
 
 
 def pseudo_cost(width: int, batch: int, *, backward: bool = False) -> Cost:
@@ -52,10 +54,8 @@ def pseudo_cost(width: int, batch: int, *, backward: bool = False) -> Cost:
     >>> pseudo_cost(1024, 1024)
     2.1 MFLOP, 8.4 MB, 0.25 FLOP/B
     """
-    rows = float(batch) * width
-    if not backward:
-        return Cost(2 * rows, ITEMSIZE * (2 * rows + 2 * width))
-    return Cost(6 * rows, ITEMSIZE * (5 * rows + 4 * width))
+    rows, (flop, arrays, vectors) = float(batch) * width, (6, 5, 4) if backward else (2, 2, 2)
+    return Cost(flop * rows, ITEMSIZE * (arrays * rows + vectors * width))
 
 
 def sizes(point: Point) -> tuple[int, int, bool]:
@@ -94,51 +94,37 @@ def speedup_by_roofline(hardware: Hardware | None, point: Point) -> float | None
 def predicted(variant: Variant, point: Point) -> PredictedRun | None:
     """The layer's operators, forward or with its gradients; fused by hand or by a compiler, its kernels."""
     width, batch, backward = sizes(point)
-    layer, how = variant.operation, variant.implementation
-    work = costs(point)[layer == "pseudo"]
-    rows = ITEMSIZE * float(batch * width)
-    listed = _linear(width, batch, backward) if layer == "linear" else _pseudo(width, batch, backward)
-    as_graph: How = "graph" if how.endswith("graph") and variant.on_gpu else "eager"
-    if layer == "linear" or how in ("eager", "graph"):
-        return run(listed, work.bytes, work.bytes + (rows if layer == "pseudo" else 0), as_graph)
-    if backward and not how.startswith("triton"):
+    layer, how, work = variant.operation, variant.implementation, cost(variant, point)
+    graph = how.endswith("graph") and variant.on_gpu
+    one_by_one = layer == "linear" or how in ("eager", "graph")
+    if backward and not one_by_one and not how.startswith("triton"):
         return None  # what a compiler makes of both sums at once is its own choice
-    launched: How = "graph" if as_graph == "graph" else "compiled"  # a launch by Triton costs the host as much as that
-    return run(_pseudo_fused(width, batch, backward), work.bytes, work.bytes, launched)
+    forward, back = _operators(layer if one_by_one else "fused", width, batch)
+    between = ITEMSIZE * float(batch * width) if one_by_one and layer == "pseudo" else 0
+    # a launch by Triton costs the host as much as one that is compiled
+    launched: How = "graph" if graph else "eager" if one_by_one else "compiled"
+    return run((*forward, *back) if backward else forward, work.bytes, work.bytes + between, launched)
 
 
-def _linear(width: int, batch: int, backward: bool) -> tuple[OperatorCost, ...]:
-    forward = (view("t"), product("addmm", batch, width, width, ITEMSIZE, bias=width, transposed=(False, True)))
-    if not backward:
-        return forward
-    to_input = product("mm", batch, width, width, ITEMSIZE)
-    to_weight = product("mm", width, width, batch, ITEMSIZE, transposed=(True, False))
-    to_bias = reduction("sum", Form("columns", width, batch), ITEMSIZE)
-    back = (view("t"), to_input, view("t"), to_weight, view("t"), to_bias, view("view"), view("t"))
-    return (*forward, *back)
+Operators = tuple[OperatorCost, ...]
 
 
-def _pseudo(width: int, batch: int, backward: bool) -> tuple[OperatorCost, ...]:
+def _operators(layer: str, width: int, batch: int) -> tuple[Operators, Operators]:
+    """Forward, and what the gradients take more; fused, one kernel that reads g and x once and writes dx, dw and db."""
     n, form = batch * width, Form("broadcast", batch, width)
-    multiply = pointwise("mul", n, ITEMSIZE, reads=n + width, form=form)
-    forward = (multiply, pointwise("add", n, ITEMSIZE, reads=n + width, form=form))
-    if not backward:
-        return forward
-    to_bias = reduction("sum", Form("columns", width, batch), ITEMSIZE)
-    by_input = pointwise("mul", n, ITEMSIZE, reads=2 * n)
-    return (*forward, to_bias, view("view"), by_input, multiply, to_bias, view("view"))
-
-
-def _pseudo_fused(width: int, batch: int, backward: bool) -> tuple[OperatorCost, ...]:
-    """One kernel forward; backward another that reads g and x once and writes dx, dw and db."""
-    n = float(batch * width)
-    forward = kernel(["mul", "add"], 2 * n, ITEMSIZE * (n + 2 * width), ITEMSIZE * n)
-    if not backward:
-        return (forward,)
-    read, written = ITEMSIZE * (2 * n + width), ITEMSIZE * (n + 2 * width)
-    # fma: what counts as a whole is not merged with its neighbour
-    back = kernel(["mul", "mul", "sum", "sum"], 4 * n, read, written, fma=True)
-    return (forward, back)
+    if layer == "fused":
+        moved = ITEMSIZE * float(2 * n + width), ITEMSIZE * float(n + 2 * width)
+        forward = kernel(["mul", "add"], 2.0 * n, moved[1], ITEMSIZE * float(n))
+        # fma: what counts as a whole is not merged with its neighbour
+        return (forward,), (kernel(["mul", "mul", "sum", "sum"], 4.0 * n, *moved, fma=True),)
+    turned, to_bias = view("t"), (reduction("sum", Form("columns", width, batch), ITEMSIZE), view("view"))
+    if layer == "linear":
+        by_weight = product("addmm", batch, width, width, ITEMSIZE, bias=width, transposed=(False, True))
+        to_input = product("mm", batch, width, width, ITEMSIZE)
+        to_weight = product("mm", width, width, batch, ITEMSIZE, transposed=(True, False))
+        return (turned, by_weight), (turned, to_input, turned, to_weight, turned, *to_bias, turned)
+    multiply, add = (pointwise(name, n, ITEMSIZE, reads=n + width, form=form) for name in ("mul", "add"))
+    return (multiply, add), (*to_bias, pointwise("mul", n, ITEMSIZE, reads=2 * n), multiply, *to_bias)
 
 
 WIDTHS = (64, 128, 256, 512, 1024, 2048, 4096, 6144, 8192, 16384, 24576)
@@ -167,12 +153,21 @@ def supports(variant: Variant, point: Point) -> bool:
     return not compiled or width in COMPILED_WIDTHS or (not linear and point["direction"] == FORWARD)
 
 
-def _variant(layer: str, how: str, label: str, shown: bool = True) -> Variant:
-    return Variant(f"{layer}-{how}", label, implementation=how, operation=layer, shown=shown)
+LABELS = {
+    "linear-eager": "Linear", "pseudo-eager": "pseudo", "pseudo-compile": "pseudo, torch.compile",
+    "pseudo-graph": "pseudo, CUDA Graph", "pseudo-triton": "pseudo, fused (Triton)",
+    "pseudo-triton-graph": "pseudo, fused, CUDA Graph", "linear-compile": "Linear, torch.compile",
+    "linear-graph": "Linear, CUDA Graph", "linear-integers": "Linear on whole numbers",
+}  # fmt: skip
+QUEUE_LABELS = {"linear-eager": "Linear", "pseudo-eager": "pseudo", "pseudo-graph": "pseudo, one order",
+                "pseudo-triton": "pseudo, fused", "linear-graph": "Linear, one order"}  # fmt: skip
+HIDDEN = ("linear-compile", "linear-graph", "linear-integers")
 
 
-def _twin(layer: str, how: str, label: str, shown: bool = True) -> Variant:
-    return Variant.twin(f"{layer}-{how}", "cpu-queue", label, implementation=how, operation=layer, shown=shown)
+def _variant(name: str, label: str, device: DeviceKind = CUDA) -> Variant:
+    layer, _, how = name.partition("-")
+    told: dict[str, Any] = {"implementation": how, "operation": layer, "shown": name not in HIDDEN}
+    return Variant.twin(name, device, label, **told) if is_queue(device) else Variant(name, label, **told)
 
 
 EXPERIMENT = Experiment(
@@ -184,32 +179,12 @@ EXPERIMENT = Experiment(
         Axis("direction", (FORWARD, BOTH), label="direction", scale="category", quick=(FORWARD,)),
     ),
     variants=(
-        _variant("linear", "eager", "Linear"),
-        _variant("pseudo", "eager", "pseudo"),
-        _variant("pseudo", "compile", "pseudo, torch.compile"),
-        _variant("pseudo", "graph", "pseudo, CUDA Graph"),
-        _variant("pseudo", "triton", "pseudo, fused (Triton)"),
-        _variant("pseudo", "triton-graph", "pseudo, fused, CUDA Graph"),
-        _variant("linear", "compile", "Linear, torch.compile", shown=False),
-        _variant("linear", "graph", "Linear, CUDA Graph", shown=False),
-        _variant("linear", "integers", "Linear on whole numbers", shown=False),
-        _twin("linear", "eager", "Linear"),
-        _twin("pseudo", "eager", "pseudo"),
-        _twin("pseudo", "graph", "pseudo, one order"),
-        _twin("pseudo", "triton", "pseudo, fused"),
-        _twin("linear", "graph", "Linear, one order", shown=False),
+        *(_variant(name, label) for name, label in LABELS.items()),
+        *(_variant(name, label, "cpu-queue") for name, label in QUEUE_LABELS.items()),
     ),
     field="period_s",
-    lines=(
-        Line("linear busy", "linear-eager", "busy_s", "Linear, GPU's own time", shown=False),
-        Line("pseudo busy", "pseudo-eager", "busy_s", "pseudo, GPU's own time", shown=False),
-        Line("pseudo triton busy", "pseudo-triton", "busy_s", "pseudo, fused, GPU's own time", shown=False),
-    ),
     package=__name__,
-    anchors=(
-        {"width": 1024, "batch": 2048, "direction": FORWARD},
-        {"width": 256, "batch": 128, "direction": FORWARD},
-    ),
+    anchors=tuple({"width": n, "batch": rows, "direction": FORWARD} for n, rows in ((1024, 2048), (256, 128))),
     rate=Rate("bytes", "B/s", "bytes that must move, a second"),
     guides=(
         Guide("flop", "by counting: the width", "PREDICTED", "ratio", speedup_by_flop),
@@ -224,7 +199,8 @@ EXPERIMENT = Experiment(
 
 if TYPE_CHECKING:
     Product = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
-EXACT_ROWS = 64
+EXACT_ROWS, SUMMED_ROWS = 64, 2048
+"""So many rows of a product of whole numbers are looked at, and so many are summed up at once."""
 SIGNS = ((1, 1, 1, 1), (1, 1, -1, -1), (1, -1, 1, -1), (1, -1, -1, 1))
 """Signs for the quadrants of a matrix: of any two quadrants, half of these give them one sign, and half two."""
 
@@ -232,68 +208,42 @@ SIGNS = ((1, 1, 1, 1), (1, 1, -1, -1), (1, -1, 1, -1), (1, -1, -1, 1))
 def pseudo_error(x: torch.Tensor, w: torch.Tensor, b: torch.Tensor, g: torch.Tensor | None) -> Callable[[Any], float]:
     """The worst error of `x * w + b`; with an upstream gradient g, of `(y, dx, dw, db)`."""
 
-    @torch.no_grad()
-    def error(result: Any) -> float:
-        y, *gradients = result if isinstance(result, tuple) else (result,)
-        errors = [error_against(pseudo, (x,), (w, b))(y)]
-        if g is not None:
-            dx, dw, db = gradients
-            errors.append(error_against(torch.mul, (g,), (w,))(dx))
-            errors.append(_vector_error(dw, _row_sum(g, lambda rows: g[rows].double() * x[rows].double())))
-            errors.append(_vector_error(db, _row_sum(g, lambda rows: g[rows].double())))
-        return worst(errors)
-
-    return error
+    checks = [error_against(pseudo, (x,), (w, b))]
+    if g is not None:
+        checks += [error_against(torch.mul, (g,), (w,)), partial(_sum_error, g, x), partial(_sum_error, g)]
+    return partial(_worst_of, checks)
 
 
 def linear_error(x: torch.Tensor, w: torch.Tensor, b: torch.Tensor, g: torch.Tensor | None) -> Callable[[Any], float]:
     """The worst error of `x wᵀ + b`, the products by Freivalds' check (see `product_error`)."""
     from brrr.roofline.calibrate.part import product_error
 
-    @torch.no_grad()
-    def error(result: Any) -> float:
-        y, *gradients = result if isinstance(result, tuple) else (result,)
-        errors = [_affine_error(y, x, w, b)]
-        if g is not None:
-            dx, dw, db = gradients
-            errors += [product_error(g, w)(dx), product_error(g.t(), x)(dw)]
-            errors.append(_vector_error(db, _row_sum(g, lambda rows: g[rows].double())))
-        return worst(errors)
-
-    return error
+    checks: list[Callable[[Any], float]] = [lambda y: product_error(x, w.t())(y - b)]
+    if g is not None:
+        checks += [product_error(g, w), product_error(g.t(), x), partial(_sum_error, g)]
+    return partial(_worst_of, checks)
 
 
-def _affine_error(y: torch.Tensor, x: torch.Tensor, w: torch.Tensor, b: torch.Tensor) -> float:
-    """Freivalds' check of `x wᵀ + b`: y v against x (wᵀ v) + b·v in float64, for random v."""
-    from brrr.roofline.calibrate.part import CHUNK, PROBES
-
-    probes = torch.randn(y.shape[1], PROBES, dtype=torch.float64, device=y.device)
-    through = torch.zeros(w.shape[1], PROBES, dtype=torch.float64, device=y.device)
-    for rows, part in zip(w.split(CHUNK), probes.split(CHUNK), strict=True):
-        through += rows.double().t() @ part
-    shift = b.double() @ probes
-    found = torch.cat([rows.double() @ probes for rows in y.split(CHUNK)])
-    expected = torch.cat([rows.double() @ through for rows in x.split(CHUNK)]) + shift
-    return float(torch.linalg.norm(found - expected) / torch.linalg.norm(expected))
+def _worst_of(checks: Sequence[Callable[[Any], float]], result: Any) -> float:
+    """The worst error of a result, or of each of several."""
+    results = result if isinstance(result, tuple) else (result,)
+    with torch.no_grad():
+        return worst(check(each) for check, each in zip(checks, results, strict=True))
 
 
-def _row_sum(like: torch.Tensor, part: Callable[[slice], torch.Tensor]) -> tuple[torch.Tensor, float]:
-    """The sum over all rows in float64, and its scale: the norm of all that is added, or of the sum if that is larger.
+def _sum_error(*args: torch.Tensor) -> float:
+    """The error of the last, which should be the sum over all rows of the others' product, in float64.
 
-    Of random terms the sum is about as large as that norm, but may come out near zero; rounding never does.
+    Over the norm of all that is added, or of the sum if that is larger: of random terms the sum is about as large as
+    that norm, but may come out near zero; rounding never does.
     """
-    from brrr.roofline.calibrate.part import CHUNK
-
-    total, squares = torch.zeros(like.shape[1], dtype=torch.float64, device=like.device), 0.0
-    for start in range(0, len(like), CHUNK):
-        terms = part(slice(start, start + CHUNK))
+    *factors, found = args
+    total, squares = torch.zeros_like(found, dtype=torch.float64), 0.0
+    for parts in zip(*(each.split(SUMMED_ROWS) for each in factors), strict=True):
+        terms = reduce(torch.mul, (each.double() for each in parts))
         total += terms.sum(0)
         squares += float(terms.square().sum())
-    return total, max(math.sqrt(squares), float(torch.linalg.norm(total)))
-
-
-def _vector_error(found: torch.Tensor, expected: tuple[torch.Tensor, float]) -> float:
-    total, scale = expected
+    scale = max(math.sqrt(squares), float(torch.linalg.norm(total)))
     return float(torch.linalg.norm(found.double() - total)) / scale if scale else math.nan
 
 
@@ -312,11 +262,8 @@ def whole_numbers(rows: int, columns: int, terms: int, device: str) -> torch.Ten
 
 def signed(matrix: torch.Tensor, signs: Sequence[int]) -> torch.Tensor:
     """The matrix with a sign for each quadrant: upper left, upper right, lower left, lower right."""
-    copy, (top, left) = matrix.clone(), (matrix.shape[0] // 2, matrix.shape[1] // 2)
-    quadrants = (copy[:top, :left], copy[:top, left:], copy[top:, :left], copy[top:, left:])
-    for quadrant, sign in zip(quadrants, signs, strict=True):
-        quadrant.mul_(sign)
-    return copy
+    quadrants = matrix.view(2, len(matrix) // 2, 2, -1)
+    return (quadrants * torch.tensor(signs, device=matrix.device).view(2, 1, 2, 1)).view_as(matrix)
 
 
 def inexact_share(product: Product, x: torch.Tensor, w: torch.Tensor) -> float:
@@ -326,13 +273,10 @@ def inexact_share(product: Product, x: torch.Tensor, w: torch.Tensor) -> float:
     does not, since for some pair of signs the quadrants that it adds agree on both sides.
     """
     chosen = torch.randperm(x.shape[0], device=x.device)[:EXACT_ROWS]
-    shares = []
-    for signs_x in SIGNS:
-        left = signed(x, signs_x)
-        for signs_w in SIGNS:
-            right = signed(w, signs_w)
-            expected = left[chosen].double() @ right.double().t()
-            shares.append(float((product(left, right)[chosen].double() != expected).double().mean()))
+    shares = (
+        float((product(left, right)[chosen].double() != left[chosen].double() @ right.double().t()).double().mean())
+        for left in (signed(x, signs) for signs in SIGNS) for right in (signed(w, signs) for signs in SIGNS)
+    )  # fmt: skip
     return worst(shares)
 
 
@@ -377,46 +321,24 @@ class PseudoInputs(PointInputs):
 
 def workload(variant: Variant, point: Point) -> Workload:
     """The variant's layer at the point, on fresh random inputs that the point's variants share."""
-    width, batch, backward = sizes(point)
-    on_queue = is_queue(variant.device)
-    device = variant.processor
-    must_fit(needed_bytes(variant, point), device, f"{variant.label} of width {width}, batch {batch}")
-    if variant.implementation == "integers":
+    (width, batch, backward), device = sizes(point), variant.processor
+    layer, how, tensors = variant.operation, variant.implementation, 6 if backward else 3
+    weights = (1 + backward) * (width * width if layer == "linear" else width)
+    # inputs, results, one intermediate, and the weights with their gradients
+    must_fit(ITEMSIZE * (tensors * width * batch + weights), device, f"{variant.label} of width {width}, batch {batch}")
+    if how == "integers":
         return _on_whole_numbers(width, batch, device)
     inputs = PseudoInputs.of(width, batch, backward, device)
-    layer, how = variant.operation, variant.implementation
-    if on_queue:
-        return _queued(variant, inputs, layer)
-    run = _way(how, _calls(_function(layer, how, inputs), inputs, layer))
+    check = linear_error if layer == "linear" else pseudo_error
+    error = check(inputs.x, *inputs.parameters(layer), inputs.gradient)
+    if is_queue(variant.device):
+        return _queued(how, inputs, layer, error)
+    run = _way(how, inputs, layer)
     if how == "compile":
         compile_now(run)
     elif cost(variant, point).flop < WARM_FLOP:
         run()
-    return Workload(run, _error(layer, inputs), TOLERANCE)
-
-
-def _error(layer: str, inputs: PseudoInputs) -> Callable[[Any], float]:
-    """What checks the layer's result."""
-    check = linear_error if layer == "linear" else pseudo_error
-    return check(inputs.x, *inputs.parameters(layer), inputs.gradient)
-
-
-def needed_bytes(variant: Variant, point: Point) -> int:
-    """What a variant needs at least: inputs, results, one intermediate, and the weights with their gradients."""
-    width, batch, backward = sizes(point)
-    tensors, weights = (6, 2) if backward else (3, 1)
-    square = width * width if variant.operation == "linear" else width
-    return ITEMSIZE * (tensors * width * batch + weights * square)
-
-
-def _function(layer: str, how: str, inputs: PseudoInputs) -> Layer:
-    """The layer as a function of input, weight and bias."""
-    if how.startswith("triton"):
-        from brrr.kernels.pseudo_linear import pseudo_linear
-
-        return pseudo_linear
-    function: Layer = f.linear if layer == "linear" else pseudo
-    return compiled(function, inputs) if how == "compile" else function
+    return Workload(run, error, TOLERANCE)
 
 
 def compiled(function: Layer, inputs: PseudoInputs) -> Layer:
@@ -432,30 +354,33 @@ def compiled(function: Layer, inputs: PseudoInputs) -> Layer:
     return torch.compile(function, dynamic=False)
 
 
-def _calls(function: Layer, inputs: PseudoInputs, layer: str) -> Callable[[], Any]:
-    """The call that is timed: the layer's result, or with backward `(y, dx, dw, db)`."""
+def _way(how: str, inputs: PseudoInputs, layer: str) -> Run:
+    """The call that is timed: the layer's result, or with backward `(y, dx, dw, db)`.
+
+    A CUDA Graph's results start out as NaN, so that only a replay makes them right.
+    """
+    function: Layer = f.linear if layer == "linear" else pseudo
+    if how.startswith("triton"):
+        from brrr.kernels.pseudo_linear import pseudo_linear as function
+    elif how == "compile":
+        function = compiled(function, inputs)
     x, (w, b), g = inputs.x, inputs.parameters(layer), inputs.gradient
-    if g is None:
-        return lambda: function(x, w, b)
 
-    def both() -> tuple[torch.Tensor, ...]:
+    def call() -> Any:
         y = function(x, w, b)
-        return (y.detach(), *torch.autograd.grad(y, (x, w, b), g))
+        return y if g is None else (y.detach(), *torch.autograd.grad(y, (x, w, b), g))
 
-    return both
-
-
-def _way(how: str, call: Callable[[], Any]) -> Callable[[], Any]:
-    """The call itself, or a CUDA Graph of it, whose results start out as NaN so that only a replay makes them right."""
     if not how.endswith("graph"):
         return call
-    from brrr.running.graphs import capture
-
     captured = capture(call)
-    with torch.no_grad():
-        for result in captured.output if isinstance(captured.output, tuple) else (captured.output,):
-            result.fill_(float("nan"))
+    _spoilt(captured.output if isinstance(captured.output, tuple) else (captured.output,))
     return captured.replay
+
+
+def _spoilt(results: Sequence[torch.Tensor]) -> None:
+    with torch.no_grad():
+        for result in results:
+            result.fill_(math.nan)
 
 
 def _on_whole_numbers(width: int, batch: int, device: str) -> Workload:
@@ -473,25 +398,21 @@ def _on_whole_numbers(width: int, batch: int, device: str) -> Workload:
 # ---- the CPU queue: the same orders as torch would issue, into memory that is there already ----
 
 
-def _queued(variant: Variant, inputs: PseudoInputs, layer: str) -> Workload:
+def _queued(how: str, inputs: PseudoInputs, layer: str, error: Callable[[Any], float]) -> Workload:
     """The layer as one order an operator (`eager`), or as a single order (`graph`, `triton`)."""
-    orders, results = _orders(layer, inputs, fused=variant.implementation == "triton")
-    with torch.no_grad():
-        for result in results:
-            result.fill_(float("nan"))
+    orders, results = _orders(layer, inputs, fused=how == "triton")
+    _spoilt(results)
     at_once: list[Run] = [lambda: [order() for order in orders]]
-    given, found = orders if variant.implementation == "eager" else at_once, results if inputs.backward else results[0]
-    return Workload.in_orders(given, found, _error(layer, inputs), TOLERANCE, held=inputs)
+    given, found = orders if how == "eager" else at_once, results if inputs.backward else results[0]
+    return Workload.in_orders(given, found, error, TOLERANCE, held=inputs)
 
 
-def _orders(
-    layer: str, inputs: PseudoInputs, *, fused: bool
-) -> tuple[list[Callable[[], Any]], tuple[torch.Tensor, ...]]:
+def _orders(layer: str, inputs: PseudoInputs, *, fused: bool) -> tuple[list[Run], tuple[torch.Tensor, ...]]:
     """What torch would run, operator by operator, and the tensors that it writes."""
     x, (w, b) = inputs.x.detach(), (each.detach() for each in inputs.parameters(layer))
     y, between = torch.empty_like(x), torch.empty_like(x)
     if layer == "linear":
-        forward: list[Callable[[], Any]] = [lambda: torch.addmm(b, x, w.t(), out=y)]
+        forward: list[Run] = [lambda: torch.addmm(b, x, w.t(), out=y)]
     elif fused:
         forward = [lambda: torch.addcmul(b, x, w, out=y)]
     else:
@@ -527,25 +448,25 @@ def clever_multiplication(evidence: Evidence) -> Verdict:
     the limit of exactness would come out rounded. And if the stand-in runs at the memory's pace, its bytes explain its
     time, and nothing is left for the matrix product to explain.
     """
-    hardware = evidence.datasheet()
-    linear = evidence.twin_curve("linear busy", "width", batch=MANY, direction=FORWARD)
-    pseudo = evidence.twin_curve("pseudo triton busy", "width", batch=MANY, direction=FORWARD)
-    width = max(set(linear) & set(pseudo))
+    hardware, at = evidence.datasheet(), {"batch": MANY, "direction": FORWARD}
+    linear, pseudo = (evidence.table(name, "busy_s", at) for name in ("linear-eager", "pseudo-triton"))
+    widths = [int(width) for (width,) in linear.values if (width,) in pseudo.values]
+    if not widths:
+        raise NotRecordedError("at no width both layers were measured")
     exact = sorted(int(width) for width, *_ in evidence.known("linear-integers"))
     if not exact:
         raise NotRecordedError("the product of whole numbers was not measured, or did not come out exact")
-    peak = hardware.peak("fp32")
-    rates = [linear_cost(w, MANY).flop / time.median / peak for w, time in linear.items()]
-    beyond = [w for w, time in linear.items() if linear_cost(w, MANY).flop / time.high > peak]
-    nbytes = pseudo_cost(width, MANY).bytes
-    share = nbytes / pseudo[width].median / hardware.memory_bytes_per_s
-    most = linear[width].median * hardware.memory_bytes_per_s / nbytes
+    width = max(widths)
+    rates = [linear_cost(int(w), MANY).flop / time / hardware.peak("fp32") for (w,), time in linear.values.items()]
+    at_best_s = pseudo_cost(width, MANY).bytes / hardware.memory_bytes_per_s
+    share = at_best_s / pseudo.values[width,].median
+    most = max(rate.median for rate in rates)
     text = (
-        f"counted with all its multiplications, Linear reaches at most {units.percent(max(rates), 2)} of the fp32 "
+        f"counted with all its multiplications, Linear reaches at most {units.percent(most, 2)} of the fp32 "
         f"peak; its products of whole numbers are exact at width {' and '.join(map(str, exact))}; the fused stand-in "
         f"moves its bytes at {units.percent(share, 2)} of the bandwidth, at which no stand-in of width {width} "
-        f"can be more than {units.ratio(most)} faster"
+        f"can be more than {units.ratio(linear.values[width,].median / at_best_s)} faster"
     )
-    if beyond:
+    if any(rate.low > 1 for rate in rates):
         return Verdict("holds", text)
     return Verdict("fails" if share >= 0.7 else "undecided", text)

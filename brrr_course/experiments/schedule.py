@@ -5,14 +5,9 @@ It is played, not claimed about: `brrr record` leaves it out, and its kernels an
 
 from __future__ import annotations
 
-from functools import partial
-
 from brrr.core.measurement import Point, Value
 from brrr.counting.cost import Cost
-from brrr.gpu import CUDA
-from brrr.running.pipeline import Pipeline
-from brrr_course.experiments.checked import must_fit
-from brrr_course.experiments.overlap import ITEM_BYTES, TOLERANCE, Toy, Travelling, sine_in_place
+from brrr_course.experiments.overlap import TOLERANCE, Toy, error_of, pipeline_of, travelling
 from brrr_course.experiments.overlap import cost as cost_of_overlap
 from brrr_course.nouns.experiment import Axis, Experiment, Variant, Workload
 
@@ -59,12 +54,6 @@ def workload(variant: Variant, point: Point) -> Workload:
     full = whole(variant, point)
     if not variant.on_gpu:
         return Toy(variant, full).workload()
-    elements, sines = int(full["elements"]), int(full["sines"])
-    for place, arrays in (("cpu", 4), (CUDA, 6)):
-        must_fit(arrays * elements * ITEM_BYTES, place, f"schedule {elements}")
-    data = Travelling.of(elements, sines, CUDA)
-    compute = partial(sine_in_place, count=sines)
-    chunks, buffers = int(point["chunks"]), int(point["buffers"])
-    pipeline = Pipeline(compute, elements, chunks=chunks, buffers=buffers, device=CUDA)
-    data.spoilt(data.out)
-    return Workload(partial(pipeline, data.x, data.out), lambda _: data.error(data.out), TOLERANCE)
+    data = travelling(full, "schedule")
+    run, found = pipeline_of(data, chunks=int(point["chunks"]), buffers=int(point["buffers"]))
+    return Workload(run, error_of(data, variant.implementation, found), TOLERANCE)

@@ -7,17 +7,15 @@ them in float32's accuracy; each with up to three levels of Strassen's or Winogr
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 from brrr.core.errors import NotRecordedError
-from brrr.core.measurement import DeviceKind, Estimate, Point
-from brrr.counting.cost import Cost, Matmul, OperatorCost
-from brrr.gpu import is_cpu, is_gpu
+from brrr.core.measurement import Estimate, Point
+from brrr.counting.cost import ITEMSIZE, Cost, Matmul, OperatorCost, matmul_cost
 from brrr.gpu.datasheet import Hardware
-from brrr.strassen.algebra.blocks import block_shape
 from brrr.strassen.implementations import IMPLEMENTATIONS, LEVELS, Implementation, Problem
 from brrr_course.experiments.checked import PointInputs, must_fit
 from brrr_course.experiments.lazily import torch
@@ -36,13 +34,8 @@ TORCH = {"torch-fp16x3": (0, "two float16 terms, 3 torch products"),
          "torch-fp16x3-chunks": (1024, "two float16 terms, torch products of 1024 each")}  # fmt: skip
 """Split products of torch's calls: two float16 terms, three products, summed outside after so many of k (0: never)."""
 
-CHOSEN = ("fp32", "1e-5", "tf32", "bf16")
-"""The accuracies that `matmul` is asked for: that of a classical product, by its name, or a number."""
-
-BY_TORCH, BY_MATMUL = "torch", "matmul"
-"""Operations that are no single way of `brrr.strassen`: split products of torch's calls, and what `matmul` chooses."""
-
-CPU = "cpu-"
+CPU, CHOSEN = "cpu-", "auto-"
+"""What the names of variants on a CPU, and of what `matmul` chooses, begin with."""
 
 
 def _levels(inner: str, *levels: int, form: str = "strassen", prepared: bool = False) -> tuple[Implementation, ...]:
@@ -68,14 +61,8 @@ ACCURATE = ("sgemm", "fp16x3")
 
 SHOWN = (
     "sgemm", "sgemm-strassen-1-prepared", "sgemm-strassen-2-prepared", "sgemm-strassen-3-prepared", "bf16", "fp16x3",
-    "auto-fp32", "cpu-sgemm", "cpu-sgemm-strassen-1", "cpu-sgemm-strassen-1-prepared",
-    "cpu-sgemm-winograd-1",
+    "auto-fp32", "cpu-sgemm", "cpu-sgemm-strassen-1", "cpu-sgemm-strassen-1-prepared", "cpu-sgemm-winograd-1",
 )  # fmt: skip
-
-
-def _variant(name: str, label: str, device: DeviceKind, way: str, kind: str = "") -> Variant:
-    twin = (way.replace("-", " "),) if is_cpu(device) and IMPLEMENTATIONS.get(way) in MEASURED else ()
-    return Variant(name, label, device, implementation=way, operation=kind, shown=name in SHOWN, stands_in_for=twin)
 
 
 def _label(way: Implementation) -> str:
@@ -83,47 +70,23 @@ def _label(way: Implementation) -> str:
     return way.label.replace("SGEMM (float32)", "SGEMM").replace(", Strassen,", ",")
 
 
-def _matmul(accuracy: str) -> str:
-    asked_for = f'"{accuracy}"' if isinstance(asked(accuracy), str) else accuracy
-    return f"matmul(accuracy={asked_for})"
-
-
-def asked(accuracy: str) -> str | float:
-    """An accuracy as `matmul` takes it.
-
-    >>> asked("fp32"), asked("1e-5")
-    ('fp32', 1e-05)
-    """
-    return float(accuracy) if accuracy[:1].isdigit() else accuracy
-
-
-VARIANTS = (
-    *(_variant(way.name, _label(way), "cuda", way.name) for way in MEASURED),
-    *(_variant(f"auto-{name}", _matmul(name), "cuda", name, BY_MATMUL) for name in CHOSEN),
-    *(_variant(name, label, "cuda", name, BY_TORCH) for name, (_, label) in TORCH.items()),
-    *(_variant(f"{CPU}{way.name}", f"CPU, {_label(way)}", "cpu", way.name) for way in ON_CPU),
-    _variant(f"{CPU}auto-fp32", f"CPU, {_matmul('fp32')}", "cpu", "fp32", BY_MATMUL),
-)
-NAMED = {variant.name: variant for variant in VARIANTS}
-
-
-def its_way(variant: Variant) -> Implementation | None:
-    """The way of a variant; None where `matmul` chooses, and for torch's split products."""
-    return None if variant.operation else IMPLEMENTATIONS[variant.implementation]
-
-
-def its_accuracy(variant: Variant) -> str:
-    """The accuracy that `matmul` is asked for by a variant; empty for all others."""
-    return variant.implementation if variant.operation == BY_MATMUL else ""
+LABELS = {
+    **{way.name: _label(way) for way in MEASURED},
+    "auto-fp32": 'matmul(accuracy="fp32")', "auto-1e-5": "matmul(accuracy=1e-5)",
+    "auto-tf32": 'matmul(accuracy="tf32")', "auto-bf16": 'matmul(accuracy="bf16")',
+    **{name: label for name, (_, label) in TORCH.items()},
+}  # fmt: skip
+"""Behind the ways what `matmul` chooses, asked for the accuracy of a classical product, by its name, or a number."""
+CPU_LABELS = {**{way.name: _label(way) for way in ON_CPU}, "auto-fp32": LABELS["auto-fp32"]}
 
 
 def way_of(name: str) -> Implementation | None:
-    """The way of the variant of that name; None where it has none, and where there is no such variant.
+    """The way of the variant of that name; None where `matmul` chooses, and for torch's split products.
 
     >>> way_of("cpu-sgemm-winograd-1"), way_of("auto-fp32")
     (Implementation(inner='sgemm', level=1, form='winograd', prepared=False), None)
     """
-    return its_way(NAMED[name]) if name in NAMED else None
+    return IMPLEMENTATIONS.get(name.removeprefix(CPU))
 
 
 def accuracy_of(name: str) -> str:
@@ -132,7 +95,17 @@ def accuracy_of(name: str) -> str:
     >>> accuracy_of("cpu-auto-fp32"), accuracy_of("sgemm-strassen-1")
     ('fp32', '')
     """
-    return its_accuracy(NAMED[name])
+    return name.partition(CHOSEN)[2]
+
+
+def asked(name: str) -> str | float:
+    """The same as `matmul` takes it.
+
+    >>> asked("auto-fp32"), asked("auto-1e-5")
+    ('fp32', 1e-05)
+    """
+    accuracy = accuracy_of(name)
+    return float(accuracy) if accuracy[:1].isdigit() else accuracy
 
 
 # ---- what is counted, and the bounds ----
@@ -142,48 +115,38 @@ OPERANDS = {"bf16": "bfloat16", "fp16": "float16"}
 """The short types of operands, by inner product or accuracy."""
 
 
-def operand_of(variant: Variant) -> str:
+def operand_of(name: str) -> str:
     """The type of the matrices that a variant is given, and of its result: short for the short ways, else float32.
 
-    >>> operand_of(NAMED["bf16-strassen-1"]), operand_of(NAMED["auto-bf16"]), operand_of(NAMED["fp16x3"])
+    >>> operand_of("bf16-strassen-1"), operand_of("auto-bf16"), operand_of("fp16x3")
     ('bfloat16', 'bfloat16', 'float32')
     """
-    found = its_way(variant)
-    return OPERANDS.get(found.inner if found else variant.implementation, "float32")
+    found = way_of(name)
+    return OPERANDS.get(found.inner if found else accuracy_of(name), "float32")
 
 
 def cost(variant: Variant, point: Point) -> Cost:
     """2n^3 FLOP, and the bytes of two operands and a result: the same for every way of a type.
 
-    >>> cost(NAMED["sgemm-strassen-3"], {"size": 1000}).flop
+    >>> cost(EXPERIMENT.variant("sgemm-strassen-3"), {"size": 1000}).flop
     2000000000.0
     """
     n = int(point["size"])
-    return Cost(2.0 * n**3, float(3 * n * n * (4 if operand_of(variant) == "float32" else 2)))
+    return matmul_cost(n, n, n, ITEMSIZE[operand_of(variant.implementation)])
 
 
-def flop_share(way: Implementation) -> float:
-    """What a way multiplies over what the classical product does: 7/8 a level, times the products of a split one.
-
-    >>> flop_share(Implementation("sgemm", 2, "strassen")), flop_share(Implementation("fp16x3"))
-    (0.765625, 3.0)
-    """
-    return float((7 / 8) ** way.level * way.kind.products)
-
-
-def buffers(way: Implementation, n: int) -> tuple[float, float, float]:
+def buffers(way: Implementation, n: int) -> tuple[int, int, int]:
     """Bytes of both sides' factors and of the products; 0 for what a way does not need.
 
     >>> buffers(Implementation("sgemm"), 64), buffers(Implementation("bf16", 1, "strassen"), 64)
-    ((0.0, 0.0, 0.0), (14336.0, 14336.0, 14336.0))
+    ((0, 0, 0), (14336, 14336, 14336))
     """
     from brrr.strassen.cost import buffers_of
 
-    needed = buffers_of(Problem(way, n, n, n, OPERANDS.get(way.inner, "float32")))
-    return float(needed.left), float(needed.right), float(needed.products)
+    return buffers_of(Problem(way, n, n, n, operand_of(way.name)))[:3]
 
 
-def workspace_bytes(way: Implementation, n: int) -> float:
+def workspace_bytes(way: Implementation, n: int) -> int:
     """What a way needs beside its operands and result: the buffers of both sides and of the products.
 
     >>> workspace_bytes(Implementation("sgemm", 1, "strassen"), 4096) / (4 * 4096**2)
@@ -192,58 +155,42 @@ def workspace_bytes(way: Implementation, n: int) -> float:
     return sum(buffers(way, n))
 
 
-def fp32_peak(hardware: Hardware | None, point: Point) -> float | None:
-    """The datasheet's fp32 peak without tensor cores, FLOP/s."""
-    return None if hardware is None else hardware.peaks.get(("fp32", "cuda cores"))
-
-
-def fp32_bound(hardware: Hardware | None, point: Point) -> float | None:
-    """The effective rate that the most levels cannot exceed: the peak times (8/7)^3, additions free."""
-    peak = fp32_peak(hardware, point)
-    return None if peak is None else peak * (8 / 7) ** LEVELS[-1]
+def fp32_peak(hardware: Hardware | None, point: Point, gain: float = 1.0) -> float | None:
+    """The datasheet's fp32 peak without tensor cores, FLOP/s, or what so large a gain over it would be."""
+    peak = hardware.peaks.get(("fp32", "cuda cores")) if hardware else None
+    return peak and gain * peak
 
 
 # ---- what is predicted: a pass over each side, the products, a pass behind them ----
 
-TYPES = {"sgemm": "float32", "bf16": "bfloat16", "fp16": "float16", "fp16x3": "float16"}
-
 
 def predicted(variant: Variant, point: Point) -> PredictedRun | None:
     """The kernels of a way, as a CUDA Graph runs them; a CPU's as torch runs them, one by one."""
-    found, n = its_way(variant), int(point["size"])
-    if found is None or found.inner not in TYPES:
+    way, n = way_of(variant.implementation), int(point["size"])
+    if way is None or way.inner == "tf32":
         return None
-    listed = operators(found, n, operand_of(variant))
-    whole = cost(variant, point)
-    touched = whole.bytes + sum(buffers(found, n))
+    listed, whole = operators(way, n), cost(variant, point)
+    touched = whole.bytes + workspace_bytes(way, n)
     work = Cost(flop_of(listed), whole.bytes, sum(each.bytes for each in listed), touched, listed)
-    return PredictedRun(work, "graph" if variant.on_gpu else "eager", TYPES[found.inner])
+    return PredictedRun(work, "graph" if variant.on_gpu else "eager", way.dtype)
 
 
-def operators(way: Implementation, n: int, operand: str) -> tuple[OperatorCost, ...]:
-    """The passes and the products of a way at a size.
+def operators(way: Implementation, n: int) -> tuple[OperatorCost, ...]:
+    """The passes and the products of a way at a size; those of a split product as one that is so many times as deep.
 
-    >>> [each.name for each in operators(Implementation("sgemm", 1, "strassen", prepared=True), 64, "float32")]
+    >>> [each.name for each in operators(Implementation("sgemm", 1, "strassen", prepared=True), 64)]
     ['fused(aten.sums)', 'aten.bmm', 'fused(aten.sums)']
     """
-    left, right, products = buffers(way, n)
-    matrix = float(n * n * (4 if operand == "float32" else 2))
-
-    def sums(read: float, written: float) -> list[OperatorCost]:
-        return [kernel(["sums"], 0.0, read, written)] if read and written else []
-
-    before = sums(matrix, left) + sums(matrix, 0.0 if way.prepared else right)
-    return (*before, _products(way, n), *sums(products, matrix))
-
-
-def _products(way: Implementation, n: int) -> OperatorCost:
-    """All inner products as one call; those of a split product as one that is so many times as deep."""
-    rows, depth = block_shape(n, n, way.level) if way.level else (n, n)
-    count, dtype = 7**way.level, TYPES[way.inner]
-    each = Matmul(rows, depth, depth * way.kind.products, count, dtype)
-    read = float(way.kind.itemsize * count * depth * (rows + depth))
+    (left, right, products), matrix = buffers(way, n), n * n * ITEMSIZE[operand_of(way.name)]
+    moved = (matrix, left), (matrix, 0 if way.prepared else right), (products, matrix)
+    to_left, to_right, behind = ([kernel(["sums"], 0.0, *each)] if all(each) else [] for each in moved)
+    rows, depth, _ = Problem(way, n, n, n).block
+    each = Matmul(rows, depth, depth * way.kind.products, way.products, way.dtype)
+    read = float(way.kind.itemsize * way.products * depth * (rows + depth))
     shapes, name = ((rows, depth), (depth, depth)), "aten.bmm" if way.level else "aten.mm"
-    return OperatorCost(name, each.flop, read, 4.0 * count * rows * depth, dtype, shapes, "matmul", (each,))
+    written = 4.0 * way.products * rows * depth
+    made = OperatorCost(name, each.flop, read, written, way.dtype, shapes, "matmul", (each,))
+    return (*to_left, *to_right, made, *behind)
 
 
 SMALL = (128, 256)
@@ -275,15 +222,24 @@ MEMORY_BYTES = 60e9
 
 def supports(variant: Variant, point: Point) -> bool:
     """Which way is measured at which size."""
-    n = int(point["size"])
-    if not variant.on_gpu:
-        return True
-    if n in SMALL:
+    n, way = int(point["size"]), way_of(variant.implementation)
+    off, between = n in OFF_GRID, n in BETWEEN
+    if not variant.on_gpu or n in SMALL:
+        return not variant.on_gpu
+    if way is None:
+        return (
+            n in CLAIMED
+            if variant.implementation in TORCH
+            else not between and (not off or variant.implementation != "auto-tf32")
+        )
+    smallest = SMALLEST if way.kind.exact_sums else SHORT_SMALLEST
+    if n < smallest[way.level] or workspace_bytes(way, n) > MEMORY_BYTES:
         return False
-    if accuracy := its_accuracy(variant):
-        return n not in BETWEEN and (n not in OFF_GRID or accuracy != "tf32")
-    way = its_way(variant)
-    return n in CLAIMED if way is None else _on_gpu(way, n)
+    if way.form == "winograd":
+        return n <= WINOGRAD_LARGEST and not off and not between
+    if off:  # how blocks that overhang are handled
+        return way.inner in ("sgemm", "bf16", "fp16x3")
+    return not between or way.inner == "sgemm" or way.prepared or not way.level  # each level once; of SGEMM every way
 
 
 def settle_s(point: Point) -> float:
@@ -295,21 +251,6 @@ def settle_s(point: Point) -> float:
     return SETTLE_S if int(point["size"]) >= SETTLE_FROM else 0.0
 
 
-def _on_gpu(way: Implementation, n: int) -> bool:
-    smallest = SMALLEST if way.kind.exact_sums else SHORT_SMALLEST
-    if n < smallest[way.level] or workspace_bytes(way, n) > MEMORY_BYTES:
-        return False
-    if way.form == "winograd":
-        return n <= WINOGRAD_LARGEST and n not in (*OFF_GRID, *BETWEEN)
-    if n in OFF_GRID:  # how blocks that overhang are handled
-        return way.inner in ("sgemm", "bf16", "fp16x3")
-    if n in BETWEEN:  # each level once; of SGEMM in every way
-        return way.inner == "sgemm" or way.prepared or not way.level
-    return True
-
-
-EXACT = tuple(way.name.replace("-", " ") for way in MEASURED if way.kind.exact_sums)
-
 EXPERIMENT = Experiment(
     title="Strassen's algorithm",
     question="Can a product of matrices be faster than the hardware's peak?",
@@ -318,15 +259,22 @@ EXPERIMENT = Experiment(
              most={"cpu": 1024},
              label=f"matrix size n (an n × n by n × n product; single markers: {', '.join(map(str, OFF_GRID))})"),
     ),
-    variants=VARIANTS,
+    variants=(
+        *(Variant(name, label, shown=name in SHOWN) for name, label in LABELS.items()),
+        *(Variant.twin(name, "cpu", f"CPU, {label}", shown=CPU + name in SHOWN,
+                       stands_in_for=(name.replace("-", " "),) * (IMPLEMENTATIONS.get(name) in MEASURED))
+          for name, label in CPU_LABELS.items()),
+    ),
     field="span_s",
     package=__name__, needs="CUDA",
     anchors=({"size": 4096},),
     rate=Rate("flop", "FLOP/s", "effective rate, 2n^3 over the time"),
     guides=(
-        # a product with levels may have an effective rate above the peak
+        # a product with levels may have an effective rate above the peak; at most this, if additions were free
         Guide("fp32 peak", "fp32 peak, CUDA cores", "DATASHEET", "rate", fp32_peak, ("sgemm",)),
-        Guide("three levels", "the peak times (8/7)³", "PREDICTED", "rate", fp32_bound, EXACT),
+        Guide("three levels", "the peak times (8/7)³", "PREDICTED", "rate",
+              partial(fp32_peak, gain=(8 / 7) ** LEVELS[-1]),
+              tuple(way.name.replace("-", " ") for way in MEASURED if way.kind.exact_sums)),
     ),
 )  # fmt: skip
 
@@ -359,12 +307,11 @@ def split_products(a: torch.Tensor, b: torch.Tensor, out: torch.Tensor, *, chunk
     >>> bool(torch.linalg.norm(found - a.double() @ b.double()) < 1e-5 * torch.linalg.norm(a @ b))
     True
     """
-    (a_hi, a_lo), (b_hi, b_lo) = split(a), split(b)
-    k = a.shape[1]
+    (a_hi, a_lo), (b_hi, b_lo), step = split(a), split(b), chunk or a.shape[1]
     out.zero_()
-    for start in range(0, k, chunk or k):
-        part = slice(start, start + (chunk or k))
-        left_hi, left_lo, right_hi, right_lo = a_hi[:, part], a_lo[:, part], b_hi[part], b_lo[part]
+    for left_hi, left_lo, right_hi, right_lo in zip(
+        *(each.split(step, 1) for each in (a_hi, a_lo)), *(each.split(step) for each in (b_hi, b_lo)), strict=True
+    ):
         out.add_(_wide(left_hi, right_lo).add_(_wide(left_lo, right_hi)), alpha=1 / SHIFT)
         out.add_(_wide(left_hi, right_hi))
     return out
@@ -372,9 +319,7 @@ def split_products(a: torch.Tensor, b: torch.Tensor, out: torch.Tensor, *, chunk
 
 def _wide(left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
     """A float16 product whose sums are kept in float32."""
-    if left.is_cuda:
-        return torch.mm(left, right, out_dtype=torch.float32)
-    return left.float() @ right.float()
+    return torch.mm(left, right, out_dtype=torch.float32) if left.is_cuda else left.float() @ right.float()
 
 
 # ---- the workloads ----
@@ -400,44 +345,32 @@ class SquareInputs(PointInputs):
         a, b = (torch.randn(n, n, device=device) for _ in range(2))
         self.operands = {"float32": (a, b)}
         self.outs: dict[str, torch.Tensor] = {}
-        self.rights: dict[tuple[Implementation, str], Right] = {}
-        self._arena: Arena | None = None
+        self.rights: dict[Implementation, Right] = {}
 
-    def matrices(self, operand: str) -> tuple[torch.Tensor, torch.Tensor]:
-        """Both operands in a type: rounded beforehand, once."""
-        if operand not in self.operands:
-            a, b = self.operands["float32"]
-            dtype = getattr(torch, operand)
-            self.operands[operand] = a.to(dtype), b.to(dtype)
-        return self.operands[operand]
-
-    def out(self, operand: str) -> torch.Tensor:
-        """The result's memory, spoilt: a way that writes nothing is found out."""
+    def matrices(self, operand: str) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        """Both operands in a type, rounded beforehand, once; and the result's memory, spoilt: writing nothing shows."""
+        a, b = self.operands["float32"]
         if operand not in self.outs:
-            self.outs[operand] = torch.empty(self.n, self.n, dtype=getattr(torch, operand), device=self.device)
-        return self.outs[operand].fill_(math.nan)
+            dtype = getattr(torch, operand)
+            self.operands[operand], self.outs[operand] = (a.to(dtype), b.to(dtype)), torch.empty_like(a, dtype=dtype)
+        return *self.operands[operand], self.outs[operand].fill_(math.nan)
 
-    def right(self, way: Implementation, operand: str) -> Right:
+    def right(self, way: Implementation, b: torch.Tensor) -> Right:
         """The right operand, its sums or terms made where the way has them prepared: once for all ways of that kind."""
         from brrr.strassen.execution import prepare_right
         from brrr.strassen.operands import Right
 
-        b = self.matrices(operand)[1]
-        if not way.prepared:
-            return Right.of(b)
-        if (way, operand) not in self.rights:
-            self.rights[way, operand] = prepare_right(b, way, rows=self.n)
-        return self.rights[way, operand]
+        if way not in self.rights:
+            self.rights[way] = prepare_right(b, way, rows=self.n) if way.prepared else Right.of(b)
+        return self.rights[way]
 
-    def arena(self, needed: float) -> Arena:
-        """The workspace, large enough for every way of this size from the start where the device is a GPU."""
+    @cached_property
+    def arena(self) -> Arena:
+        """The workspace, large enough for every way of this size."""
         from brrr.strassen.operands import Arena
 
-        measured = MEASURED if is_gpu(self.device) else ON_CPU
-        if self._arena is None or self._arena.nbytes < needed:
-            every = [each for way in measured if (each := workspace_bytes(way, self.n)) <= MEMORY_BYTES]
-            self._arena = Arena(int(max(needed, *every)) + SLACK_BYTES, self.device)
-        return self._arena
+        every = [each for way in MEASURED if (each := workspace_bytes(way, self.n)) <= MEMORY_BYTES]
+        return Arena(max(every) + SLACK_BYTES, self.device)
 
     def error(self, found: Any) -> float:
         """||found - expected|| / ||expected|| on some rows; NaN for what is no such matrix.
@@ -458,74 +391,53 @@ class SquareInputs(PointInputs):
 
 def workload(variant: Variant, point: Point) -> Workload:
     """A variant's product of the size's two matrices; UnavailableError, with the reason, where it cannot run here."""
-    n, device = int(point["size"]), variant.processor
-    must_fit(needed_bytes(variant, n), device, f"{variant.label} of size {n}")
+    (n, device), way = (int(point["size"]), variant.processor), way_of(variant.implementation)
+    work = workspace_bytes(way, n) if way else 21 * n * n
+    rows = 8 * n * (n + 2 * min(n, ROWS))  # in float64
+    must_fit(work + 4 * 4 * n * n + rows, device, f"{variant.label} of size {n}")
     given = SquareInputs.of(n, device)
-    run = {BY_MATMUL: _chosen, BY_TORCH: _torch}.get(variant.operation, _way)(variant, given)
-    return Workload(run, given.error, tolerance(variant, n))
-
-
-def needed_bytes(variant: Variant, n: int) -> int:
-    """Operands, result, workspace, and the rows in float64."""
-    way = its_way(variant)
-    work = workspace_bytes(way, n) if way is not None else 5.25 * 4 * n * n
-    return int(work) + 4 * 4 * n * n + 8 * n * (n + 2 * min(n, ROWS))
+    return Workload(_run(variant.implementation, given), given.error, tolerance(variant, n))
 
 
 def tolerance(variant: Variant, n: int) -> float:
     """The largest relative error that is no mistake: `ROOM` times what `brrr.strassen` expects of the way.
 
-    >>> 1e-6 < tolerance(NAMED["sgemm"], 1024) < 2.9e-4 < tolerance(NAMED["tf32"], 1024) < 0.02
+    >>> exact, short = (tolerance(EXPERIMENT.variant(name), 1024) for name in ("sgemm", "tf32"))
+    >>> 1e-6 < exact < 2.9e-4 < short < 0.02
     True
     """
     from brrr.strassen.accuracy import accuracy_limit, predicted_error
 
-    if variant.operation == BY_TORCH:  # their sums over all of k stay in the tensor cores, which truncate
+    if variant.implementation in TORCH:  # their sums over all of k stay in the tensor cores, which truncate
         return ROOM * 1.2e-9 * n + 1e-6
-    way, operand = its_way(variant), operand_of(variant)
+    way, operand = way_of(variant.implementation), operand_of(variant.implementation)
     expected = predicted_error(way, n, operand) if way else accuracy_limit(asked(variant.implementation), n, operand)
     return min(ROOM * expected + 1e-7, NO_SHORT_TYPE if way and way.inner in ACCURATE else 1.0)
 
 
-def _way(variant: Variant, given: SquareInputs) -> Run:
-    """A way's steps on the shared workspace; what it takes of it is free again for the next way."""
+def _run(name: str, given: SquareInputs) -> Run:
+    """A split product of torch's calls, `matmul` as it is called, or a way's steps."""
+    (a, b, out), way = given.matrices(operand_of(name)), way_of(name)
+    if chunk := TORCH.get(name):
+        return partial(split_products, a, b, out, chunk=chunk[0])
+    if way is None:
+        from brrr.strassen.multiply import matmul
+
+        asked_for = partial(matmul, a, b, accuracy=asked(name), out=out)
+        asked_for()  # its plan is made and kernels load now: so long a first call would be taken for a slow one
+        out.fill_(math.nan)
+        return asked_for
     from brrr.strassen.execution import steps
 
-    way = its_way(variant)
-    assert way is not None
-    operand = operand_of(variant)
-    a, right, out = given.matrices(operand)[0], given.right(way, operand), given.out(operand)
-    arena = given.arena(workspace_bytes(way, given.n))
-    with arena.mark():
-        made = steps(way, a, right, out, arena)
-    return partial(_steps, made, out, given)
-
-
-def _steps(made: list[Callable[[], None]], out: torch.Tensor, given: SquareInputs) -> torch.Tensor:
-    for step in made:
-        step()
-    return out
-
-
-def _chosen(variant: Variant, given: SquareInputs) -> Run:
-    """`matmul` as it is called, asked for an accuracy."""
-    from brrr.strassen.multiply import matmul
-
-    operand = operand_of(variant)
-    (a, b), out = given.matrices(operand), given.out(operand)
+    with given.arena.mark():  # what it takes of the workspace is free again for the next way
+        made = steps(way, a, given.right(way, b), out, given.arena)
 
     def run() -> torch.Tensor:
-        return matmul(a, b, accuracy=asked(variant.implementation), out=out)
+        for step in made:
+            step()
+        return out
 
-    run()  # its plan is made and kernels load now: so long a first call would be taken for a slow one, and timed once
-    out.fill_(math.nan)
     return run
-
-
-def _torch(variant: Variant, given: SquareInputs) -> Run:
-    """A split product of torch's calls."""
-    chunk, _ = TORCH[variant.implementation]
-    return partial(split_products, *given.matrices("float32"), given.out("float32"), chunk=chunk)
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -574,15 +486,13 @@ def chosen(source: Source, size: int) -> list[Place]:
 
 def places(source: Source, size: int) -> list[Place]:
     """Every way with time and error at a size: a GPU's where the source has one, else the CPU's."""
-    variants = [NAMED[name] for name in source.variants(EXPERIMENT)]
+    variants = [EXPERIMENT.variant(name) for name in source.variants(EXPERIMENT)]
     gpu, found = any(each.on_gpu for each in variants), []
-    for each in variants:
-        measured = source.known(EXPERIMENT, each.name).get((size,))
-        if each.on_gpu != gpu or measured is None or not measured.error:
-            continue
-        time = measured.span_s if gpu else measured.period_s
-        if time is not None:
-            found.append(Place(each.name, time.median, measured.error, clock_hz=measured.sm_clock_hz))
+    for name in (each.name for each in variants if each.on_gpu == gpu):
+        measured = source.known(EXPERIMENT, name).get((size,))
+        time = measured and (measured.span_s if gpu else measured.period_s)
+        if measured and measured.error and time:
+            found.append(Place(name, time.median, measured.error, clock_hz=measured.sm_clock_hz))
     return found
 
 
@@ -590,28 +500,6 @@ def sizes(source: Source) -> list[int]:
     """The sizes at which the source has at least two ways with time and error."""
     there = {int(point[0]) for name in source.variants(EXPERIMENT) for point in source.known(EXPERIMENT, name)}
     return [size for size in sorted(there) if len(places(source, size)) > 1]
-
-
-def picks(source: Source) -> Iterator[tuple[str, int, str]]:
-    """What `matmul` was asked for at each size, and the fastest way that it could have taken.
-
-    Nothing prepared, on operands of the same type, with an error at most a twentieth above the named product's.
-    """
-    for size in sizes(source):
-        found = places(source, size)
-        errors = {way.name: place.error for place in found if (way := way_of(place.variant)) is not None}
-        for mine in chosen(source, size):
-            wanted = asked(accuracy_of(mine.variant))
-            bound = CLOSE * errors.get(PROMISED[wanted], 0.0) if isinstance(wanted, str) else wanted
-            may = [place for place in found if _may(place.variant, mine.variant) and place.error <= bound]
-            if may:
-                yield mine.variant, size, min(may, key=lambda place: place.time_s).variant
-
-
-def _may(name: str, variant: str) -> bool:
-    """Whether `matmul` could have taken a way in a variant's place."""
-    way = way_of(name)
-    return way is not None and not way.prepared and operand_of(NAMED[name]) == operand_of(NAMED[variant])
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -658,21 +546,13 @@ def compared(evidence: Evidence, one: str, other: str, *, size: int, other_size:
     """
     if not other:
         return Estimate.of([0.0])
-    (a, x), (b, y) = _timed(evidence, one, size), _timed(evidence, other, other_size or size)
-    ratio = a / b
+    sides = (one, size), (other, other_size or size)
+    a, b = (evidence.get(name.replace("-", " "), size=n) for name, n in sides)
+    ratio, (x, y) = a / b, [_at(evidence, name, "sm_clock_hz", n) for name, n in sides]
     if not (x and y and apart((x, y))):
         return ratio
     cycles = ratio * (x / y)
     return Estimate(ratio.median, min(ratio.low, cycles.low), max(ratio.high, cycles.high), ratio.n)
-
-
-def _timed(evidence: Evidence, variant: str, size: int) -> tuple[Estimate, float | None]:
-    """The time and the SM clock, if it is known."""
-    column = "span_s" if evidence.experiment.variant(variant).on_gpu else "period_s"
-    time, clock = _at(evidence, variant, column, size), _at(evidence, variant, "sm_clock_hz", size)
-    if time is None:
-        raise NotRecordedError(f"{variant} at size {size} was not measured")
-    return time, clock
 
 
 def multiplied(evidence: Evidence, variant: str) -> float:
@@ -686,7 +566,7 @@ def multiplied(evidence: Evidence, variant: str) -> float:
     """
     way = way_of(variant)
     assert way is not None
-    return flop_share(way)
+    return float((7 / 8) ** way.level * way.kind.products)
 
 
 def growth(evidence: Evidence, form: str) -> Table:
@@ -698,12 +578,12 @@ def growth(evidence: Evidence, form: str) -> Table:
     >>> f"{max(growth(evidence, 'strassen').listed()):.3g}x"
     '2.82x'
     """
-    found: dict[Key, float] = {}
     plain = evidence.table("sgemm", "error", {}).values
-    for way in MEASURED:
-        if way.inner == "sgemm" and way.form == form and way.level:
-            errors = evidence.table(way.name, "error", {}).values.items()
-            found |= {(way.name, *at): (error / plain[at]) ** (1 / way.level) for at, error in errors if at in plain}
+    ways = [way for way in MEASURED if way.inner == "sgemm" and way.form == form]
+    found: dict[Key, float] = {
+        (way.name, *at): (error / plain[at]) ** (1 / way.level)
+        for way in ways for at, error in evidence.table(way.name, "error", {}).values.items() if at in plain
+    }  # fmt: skip
     if not found:
         raise NotRecordedError(f"no errors of {form}'s form and of the library's own product were measured")
     return Table(("way", "size"), found)
@@ -712,16 +592,28 @@ def growth(evidence: Evidence, form: str) -> Table:
 def choices(evidence: Evidence) -> Table:
     """By what `matmul` was asked for and the size, its time over that of the fastest way that it could have taken.
 
+    Nothing prepared, on operands of the same type, with an error at most a twentieth above the named product's.
+
     >>> from brrr_course.experiments import experiment
     >>> from brrr_course.sources.recorded import Recorded
     >>> evidence = Evidence(experiment("strassen"), Recorded("h200"))
     >>> len(choices(evidence).listed())
     33
     """
-    for way in evidence.source.variants(evidence.experiment):
-        evidence.known(way)  # each may be the fastest: a recording's plan holds all of them
-    chosen = picks(evidence.source)
-    found: dict[Key, Estimate] = {(mine, n): compared(evidence, mine, best, size=n) for mine, n, best in chosen}
+    source, found = evidence.source, dict[Key, Estimate]()
+    for name in source.variants(evidence.experiment):
+        evidence.known(name)  # each may be the fastest: a recording's plan holds all of them
+    for size in sizes(source):
+        there = places(source, size)
+        ways = [(place, way) for place in there if (way := way_of(place.variant))]
+        errors = {way.name: place.error for place, way in ways}
+        for mine in (place.variant for place in there if accuracy_of(place.variant)):
+            wanted = asked(mine)
+            bound = CLOSE * errors.get(PROMISED[wanted], 0.0) if isinstance(wanted, str) else wanted
+            may = [(place.time_s, place.variant) for place, way in ways if place.error <= bound
+                   and not way.prepared and operand_of(place.variant) == operand_of(mine)]  # fmt: skip
+            if may:
+                found[mine, size] = compared(evidence, mine, min(may)[1], size=size)
     if not found:
         raise NotRecordedError("no choice of matmul was measured beside the ways")
     return Table(("choice", "size"), found)
