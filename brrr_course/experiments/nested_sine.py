@@ -7,9 +7,7 @@ The function, the sizes and the claims follow the nested-sine part of "GPU Perfo
 from __future__ import annotations
 
 import time
-import types
-import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -22,20 +20,20 @@ from brrr.timing.cpu_queue import CpuQueue
 from brrr_course.experiments.checked import PointInputs, drawn_on, must_fit, sampled_error
 from brrr_course.experiments.lazily import torch
 from brrr_course.experiments.predicted import alone, kernel, pointwise, run
-from brrr_course.experiments.sines import chain
+from brrr_course.experiments.sines import chain, scripted
 from brrr_course.experiments.transfers import give_back_pinned
 from brrr_course.nouns.experiment import Axis, Experiment, Line, PredictedRun, Run, Variant, Workload, accelerator
 
 SINES, ITEMSIZE = 4, 4
 SIZES = tuple(sorted((*(2**k for k in (0, 4, 8, *range(10, 25), 26, 28, 31)), 1000, 100_003, 10_000_019)))
-UP_TO_28 = tuple(size for size in SIZES if size <= 2**28)
 COMPILED = tuple(2**k for k in (0, 4, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 31))
 """Fusing compiles anew for each size, which takes seconds."""
-ONLY_AT: dict[str, tuple[int, ...]] = {
-    **dict.fromkeys(("gpu-transfers-sync", "gpu-transfers-then-sync", "gpu-transfers-kept", "cpu-drawing"), UP_TO_28),
-    "gpu-compiled": COMPILED, "gpu-scripted": COMPILED[:-1], "gpu-scripted-first": (2**10, 2**24),
+UP_TO_28 = ("gpu-transfers-sync", "gpu-transfers-then-sync", "gpu-transfers-kept", "cpu-drawing")
+ONLY_AT: dict[str, Sequence[int]] = {
+    **dict.fromkeys(UP_TO_28, range(2**28 + 1)), "gpu-compiled": COMPILED, "gpu-scripted": COMPILED[:-1],
+    "gpu-scripted-first": (2**10, 2**24),
 }  # fmt: skip
-"""The sizes of ways that are not at all: at the largest some would take half a minute more and show nothing new."""
+"""The sizes of ways that are not at all of them: at the largest some take half a minute more and show nothing new."""
 
 
 def supports(variant: Variant, point: Point) -> bool:
@@ -56,12 +54,10 @@ def predicted(variant: Variant, point: Point) -> PredictedRun | None:
     """Four sines, one by one or fused; None where data is sent or random numbers are drawn."""
     elements = int(point["elements"])
     nbytes = float(ITEMSIZE * elements)
-    if variant.implementation in ("gpu-compiled", "gpu-scripted"):
-        fused = kernel(["sin"] * SINES, SINES * elements, nbytes, nbytes)
-        return alone(fused, "compiled" if variant.implementation == "gpu-compiled" else "eager")
-    if variant.implementation not in ("gpu", "cpu"):
-        return None
-    return run((pointwise("sin", elements, ITEMSIZE),) * SINES, 2 * nbytes, 3 * nbytes)
+    fused = kernel(["sin"] * SINES, SINES * elements, nbytes, nbytes)
+    apart = run((pointwise("sin", elements, ITEMSIZE),) * SINES, 2 * nbytes, 3 * nbytes)
+    made = {"gpu": apart, "cpu": apart, "gpu-compiled": alone(fused, "compiled"), "gpu-scripted": alone(fused)}
+    return made.get(variant.implementation)
 
 
 EXPERIMENT = Experiment(
@@ -215,34 +211,19 @@ def _compiled(x: torch.Tensor) -> Run:
     return partial(torch.compile(nested_sine, dynamic=False), x)
 
 
-def _scripted(x: torch.Tensor) -> Run:
-    """TorchScript runs the first calls as they stand and fuses what it has seen; so it is called until it has."""
-    scripted = scripted_anew()
-    for _ in range(3):
-        scripted(x)
-    return partial(scripted, x)
-
-
-def scripted_anew() -> Callable[[torch.Tensor], torch.Tensor]:
-    """The function scripted, knowing nothing of earlier calls: torch keeps what it made for a function object."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # TorchScript is on its way out, and says so
-        return torch.jit.script(types.FunctionType(nested_sine.__code__, globals(), "nested_sine"))
-
-
 FIRST_CALLS = 7
 """Newly scripted functions whose first call is timed."""
 
 
 def first_calls(x: torch.Tensor) -> Measurement:
     """The first call of newly scripted functions, to its synchronised end, and the kernels of one."""
-    activities, _ = record_activity(lambda: scripted_anew()(x))
+    activities, _ = record_activity(lambda: scripted(SINES, x, 0)())
     times, kind = [], kind_of(x.device)
     for _ in range(FIRST_CALLS):
-        scripted = scripted_anew()
+        anew = scripted(SINES, x, 0)
         synchronize()
         start = time.perf_counter()
-        scripted(x)
+        anew()
         synchronize()
         times.append(time.perf_counter() - start)
     return Measurement(latency_s=Estimate.of(times), kernels=len(activities) or None, device=kind)
@@ -252,8 +233,8 @@ RUNS: dict[str, Callable[[torch.Tensor], Run]] = {
     **dict.fromkeys(("cpu", "gpu"), lambda x: partial(nested_sine, x)), "gpu-transfers": _transfers,
     "gpu-transfers-sync": partial(_transfers, wait_before=True),
     "gpu-transfers-then-sync": partial(_transfers, wait_after=True), "gpu-transfers-kept": _transfers_kept,
-    "gpu-pinned": _pinned, "gpu-compiled": _compiled, "gpu-scripted": _scripted,
-    "gpu-scripted-first": lambda x: lambda: scripted_anew()(x),
+    "gpu-pinned": _pinned, "gpu-compiled": _compiled, "gpu-scripted": partial(scripted, SINES),
+    "gpu-scripted-first": lambda x: lambda: scripted(SINES, x, 0)(),
 }  # fmt: skip
 ON_DEVICE = ("gpu", "gpu-compiled", "gpu-scripted", "gpu-scripted-first")
 
