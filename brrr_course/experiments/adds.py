@@ -18,6 +18,7 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
+from brrr.core.callables import giving
 from brrr.core.errors import UnavailableError
 from brrr.core.measurement import Point
 from brrr.counting.cost import Cost, matmul_cost
@@ -79,13 +80,8 @@ EXPERIMENT = Experiment(
     title="Additions a second",
     question="How many additions does each make in a second?",
     axes=(
-        Axis(
-            "elements",
-            ELEMENTS,
-            label="elements in one addition (float32)",
-            quick=(1, 4096, 2**20),
-            most={"cpu-queue": MOST_ELEMENTS},
-        ),
+        Axis("elements", ELEMENTS, label="elements in one addition (float32)", quick=(1, 4096, 2**20),
+             most={"cpu-queue": MOST_ELEMENTS}),
     ),
     variants=(
         Variant("python", "Python", "cpu"),
@@ -99,7 +95,7 @@ EXPERIMENT = Experiment(
     package=__name__,
     anchors=({"elements": 1},),
     rate=Rate("flop", "/s", "additions a second"),
-)
+)  # fmt: skip
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -117,11 +113,15 @@ def workload(variant: Variant, point: Point) -> Workload:
         a, b = random.gauss(0, 1), random.gauss(0, 1)
         return Workload(repeated(a, b, additions(elements)), _exactly(a, b), DOUBLE_TOLERANCE)
     must_fit(3 * 4 * elements, variant.processor, f"adds {elements}")
-    if is_queue(variant.device):
-        return _queued(elements)
-    a, b = _operands(variant, elements)
-    loop = _in_cpp if variant.implementation == "cpp" else repeated
-    return Workload(loop(a, b, additions(elements)), _sum_error(a, b), FP32_TOLERANCE)
+    x, y = (torch.randn(elements, device=variant.processor) for _ in range(2))
+    error, times = _sum_error(x, y), additions(elements)
+    if is_queue(variant.device):  # each addition is an order; the sum's memory was spoilt before
+        out = torch.full_like(x, math.nan)
+        return Workload.in_orders([partial(torch.add, x, y, out=out)] * times, out, error, FP32_TOLERANCE)
+    if variant.implementation == "cpp":
+        return Workload(_in_cpp(x, y, times), error, FP32_TOLERANCE)
+    one, other = (x.numpy(), y.numpy()) if variant.implementation == "numpy" else (x, y)
+    return Workload(repeated(one, other, times), error, FP32_TOLERANCE)
 
 
 def repeated(a: Any, b: Any, times: int) -> Callable[[], Any]:
@@ -141,12 +141,6 @@ def repeated(a: Any, b: Any, times: int) -> Callable[[], Any]:
     return loop
 
 
-def _operands(variant: Variant, elements: int) -> tuple[Any, Any]:
-    """Two fresh random operands of the kind that the variant adds."""
-    a, b = (torch.randn(elements, device=variant.processor) for _ in range(2))
-    return (a.numpy(), b.numpy()) if variant.implementation == "numpy" else (a, b)
-
-
 CPP = """extern "C" void add(const float* a, const float* b, float* c, long elements, long times) {
     for (long time = 0; time < times; ++time) {
         for (long i = 0; i < elements; ++i) c[i] = a[i] + b[i];
@@ -157,15 +151,9 @@ CPP = """extern "C" void add(const float* a, const float* b, float* c, long elem
 
 def _in_cpp(a: torch.Tensor, b: torch.Tensor, times: int) -> Callable[[], torch.Tensor]:
     """The loop in C++, compiled here; one call of it from Python is part of the time."""
-    out, library = torch.full_like(a, math.nan), built()
+    out = torch.full_like(a, math.nan)
     given = [ctypes.c_void_p(each.data_ptr()) for each in (a, b, out)]
-    sizes = ctypes.c_long(a.numel()), ctypes.c_long(times)
-
-    def run() -> torch.Tensor:
-        library.add(*given, *sizes)
-        return out
-
-    return run
+    return giving(out, partial(built().add, *given, ctypes.c_long(a.numel()), ctypes.c_long(times)), (a, b))
 
 
 @cache
@@ -186,7 +174,7 @@ def _exactly(a: float, b: float) -> Callable[[float], float]:
     return lambda c: abs(c - math.fsum((a, b))) / max(abs(math.fsum((a, b))), 1e-300)
 
 
-def _sum_error(a: Any, b: Any) -> Callable[[Any], float]:
+def _sum_error(a: torch.Tensor, b: torch.Tensor) -> Callable[[Any], float]:
     """The relative error of a sum, against float64; by the operands' size, for two of them may cancel."""
 
     def error(c: Any) -> float:
@@ -194,14 +182,6 @@ def _sum_error(a: Any, b: Any) -> Callable[[Any], float]:
         return float((found - (one + other)).norm() / (one.norm() + other.norm()))
 
     return error
-
-
-def _queued(elements: int) -> Workload:
-    """Each addition is submitted to the CPU queue; the sum's memory was spoilt before."""
-    a, b = torch.randn(elements), torch.randn(elements)
-    out = torch.full_like(a, math.nan)
-    add = partial(torch.add, a, b, out=out)
-    return Workload.in_orders([add] * additions(elements), out, _sum_error(a, b), FP32_TOLERANCE)
 
 
 def _product(device: str) -> Workload:

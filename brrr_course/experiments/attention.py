@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 from brrr.core.errors import UnavailableError
@@ -24,16 +24,14 @@ from brrr_course.experiments.lazily import f, name_of, torch
 from brrr_course.nouns.experiment import Axis, Experiment, Guide, PredictedRun, Rate, Variant, Workload
 
 LENGTHS = tuple(2**power for power in range(7, 17))
-FEW, COMPILED = (128, 512, 2048, 8192, 32768), (2048, 8192)
+FEW, COMPILED, LONGEST_TRAINED = (128, 512, 2048, 8192, 32768), (2048, 8192), 8192
 """Lengths of all but the plain case; lengths at which the three steps are compiled."""
-LONGEST_TRAINED = 8192
 ALL, CAUSAL, ONE, TRAINING = KINDS = ("all", "causal", "one query", "training")
 """All keys for each query; only those before it; a single query, as in decode; forward and backward."""
 WIDTH, CPU_WIDTH = 2048, 256
 """Heads times the width of each: sixteen heads of 128 on a GPU, two on a CPU."""
-COMPILE_WAYS, FLASH_WAYS = ("compile", "compile-known"), ("efficient", "flash", "cudnn")
-STEPS_WAYS = ("naive", "compile")
-"""Those that store the matrix; the compiler replaces `compile-known` by the library's attention."""
+FLASH_WAYS, STEPS_WAYS = ("efficient", "flash", "cudnn"), ("naive", "compile")
+"""The latter store the matrix; the compiler replaces `compile-known` by the library's attention."""
 COMPILE_S, CUDNN_S = 8.0, 0.3
 
 
@@ -53,7 +51,7 @@ def supports(variant: Variant, point: Point) -> bool:
     plain = (kind, dtype, head) == (ALL, "bfloat16", 128)
     if not plain and (length not in FEW or (kind, dtype, head) not in SPECIAL):
         return False
-    if variant.implementation in COMPILE_WAYS:
+    if variant.implementation in ("compile", "compile-known"):
         return plain and length in COMPILED
     if variant.implementation == "cudnn" and kind == ONE:
         return False  # torch does not give it a single query
@@ -100,17 +98,17 @@ def predicted(variant: Variant, point: Point) -> PredictedRun:
     return PredictedRun(cost(variant, point), dtype=str(point["dtype"]))
 
 
-def steps_at_bandwidth(hardware: Hardware | None, point: Point) -> float | None:
-    """The three steps' bytes at the datasheet's bandwidth, in seconds."""
-    return cost(EXPERIMENT.variant("naive"), point).bytes / hardware.memory_bytes_per_s if hardware else None
-
-
 def flash_at_peak(hardware: Hardware | None, point: Point) -> float | None:
     """Flash attention's FLOP at the tensor cores' peak, in seconds; of a single query only the bytes count."""
     asked = point["dtype"] == "bfloat16" and point["kind"] != ONE
     if hardware is None or not asked or "bf16" not in {dtype for dtype, _ in hardware.peaks}:
         return None
     return cost(EXPERIMENT.variant("flash"), point).flop / hardware.peak("bf16")
+
+
+def steps_at_bandwidth(hardware: Hardware | None, point: Point) -> float | None:
+    """The three steps' bytes at the datasheet's bandwidth, in seconds."""
+    return cost(EXPERIMENT.variant("naive"), point).bytes / hardware.memory_bytes_per_s if hardware else None
 
 
 EXPERIMENT = Experiment(
@@ -185,15 +183,11 @@ BACKENDS = {"efficient": "EFFICIENT_ATTENTION", "flash": "FLASH_ATTENTION", "cud
 
 def attention_in(way: str) -> Attend:
     """A way of computing attention, as a function of q, k, v and what is hidden."""
-    if way in BACKENDS:
-        return _by_library(BACKENDS[way])
-    return steps if way == "naive" else compiled(textbook if way == "compile-known" else steps)
-
-
-def _by_library(backend: str) -> Attend:
+    if way not in BACKENDS:
+        return steps if way == "naive" else compiled(textbook if way == "compile-known" else steps)
     from torch.nn.attention import SDPBackend, sdpa_kernel
 
-    chosen, attend = getattr(SDPBackend, backend), f.scaled_dot_product_attention
+    chosen, attend = getattr(SDPBackend, BACKENDS[way]), f.scaled_dot_product_attention
 
     def run(q: Tensor, k: Tensor, v: Tensor, hidden: Tensor | None) -> Tensor:
         with sdpa_kernel(chosen):
@@ -253,10 +247,6 @@ def workload(variant: Variant, point: Point) -> Workload:
         raise UnavailableError(f"{variant.label} has no kernel for float32: it computes on tensor cores in 16 bits")
     must_fit(needed_bytes(variant, point), device, f"{variant.label} of {point['length']} tokens")
     given = AttentionInputs.of(sizes(variant, point), str(point["kind"]), dtype, device)
-    attend = attention_in(way)
-
-    def run() -> tuple[Tensor, ...]:
-        return given.run(attend)
-
+    run = partial(given.run, attention_in(way))
     compile_now(run)  # loads, chooses and compiles: what happens once is no part of a call
     return Workload(run, given.error, TOLERANCE[name_of(dtype)], others={"peak_bytes": peak_bytes_of(run, device)})

@@ -60,12 +60,9 @@ def flop(name: str, point: Point) -> float:
     width, tokens = int(point["width"]), LENGTH * int(point["batch"])
     numbers, training = float(tokens * width), str(point["step"]).startswith(TRAINING)
     forth, back = {
-        "products": (24.0 * width + 9.0, 48.0 * width),
-        "attention": (4.0 * LENGTH, 10.0 * LENGTH),
-        "norms": (14.0, 18.0),
-        "pointwise": (22.0, 45.0),
-        "other": (0.0, 9.0),
-    }[name]
+        "products": (24.0 * width + 9.0, 48.0 * width), "attention": (4.0 * LENGTH, 10.0 * LENGTH),
+        "norms": (14.0, 18.0), "pointwise": (22.0, 45.0), "other": (0.0, 9.0),
+    }[name]  # fmt: skip
     return numbers * (forth + training * back)
 
 
@@ -108,9 +105,7 @@ EXPERIMENT = Experiment(
 # What the `block` experiment measures: a step of a transformer block in bfloat16, taken apart by `brrr.diagnose`.
 
 TOLERANCE = 5e-2
-CLASS_OF: Mapping[str, str] = {
-    "matmul": "products", "attention": "attention", "norm": "norms", "pointwise": "pointwise",
-}  # fmt: skip
+CLASS_OF = {"matmul": "products", "attention": "attention", "norm": "norms", "pointwise": "pointwise"}
 BUDGET_S = 0.1
 
 
@@ -154,16 +149,16 @@ def workload(variant: Variant, point: Point) -> Workload:
     width, batch, step = int(point["width"]), int(point["batch"]), str(point["step"])
     must_fit(2 * 100 * LENGTH * batch * width, variant.processor, f"a block of width {width}, batch {batch}")
     found = taken(width, batch, step, variant.processor)
-    told = {"measured": lambda: _read(variant, found)}
-    return Workload(lambda: None, lambda _: found.error, TOLERANCE, _cost(variant.implementation, found), others=told)
+    return Workload(lambda: None, lambda _: found.error, TOLERANCE, _cost(variant.implementation, found),
+                    others={"measured": lambda: _read(variant, found)})  # fmt: skip
 
 
 def _read(variant: Variant, found: Taken) -> Measurement:
-    if variant.implementation == "step":
+    way = variant.implementation
+    if way == "step":
         return Measurement(period_s=Estimate.of([found.step_s]), device=variant.device)
-    if variant.implementation in CLASSES:
-        return Measurement(busy_s=Estimate.of([found.classes[variant.implementation]]), device=variant.device)
-    return Measurement(busy_s=added_up(variant.implementation, found.limits, found.step_s), device=variant.device)
+    busy = Estimate.of([found.classes[way]]) if way in CLASSES else added_up(way, found.limits, found.step_s)
+    return Measurement(busy_s=busy, device=variant.device)
 
 
 def _cost(way: str, found: Taken) -> Cost:
@@ -200,8 +195,8 @@ def step_of(block: nn.Module, x: torch.Tensor, training: bool) -> Callable[[], A
         return lambda: block(x)
     parameters, gradient = list(block.parameters()), torch.randn_like(x)
 
-    def step() -> torch.Tensor:
-        y: torch.Tensor = block(x)
+    def step() -> Any:
+        y = block(x)
         torch.autograd.grad(y, parameters, gradient)
         return y.detach()
 

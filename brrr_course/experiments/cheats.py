@@ -25,10 +25,8 @@ from brrr_course.nouns.experiment import Axis, Experiment, Variant, Workload
 
 KERNELS = CACHED, SKIPPED, ASIDE, LAZY = ("cached output", "skipped work", "side stream", "lazy result")
 BENCHMARKS = WARM, FIRST, BEST, RESTED = ("warm cache", "no warm-up", "best of many", "rested clock")
-SIZES = {
-    True: {WARM: (4096, 2048), BEST: (256, 256), RESTED: (8192, 8192), "": (2048, 2048)},
-    False: {WARM: (32, 960), "": (128, 128)},
-}
+SIZES = {True: {WARM: (4096, 2048), BEST: (256, 256), RESTED: (8192, 8192), "": (2048, 2048)},
+         False: {WARM: (32, 960), "": (128, 128)}}  # fmt: skip
 """Rows and columns of the input, on a GPU and on one core of a CPU."""
 
 

@@ -33,7 +33,7 @@ CPU_SHRINK = 16
 LINKS, LAYERS, HEAD = 8, 4, 64
 """Operators of the chain, layers of the MLP, the width of a head."""
 TUNED = ((MLP, SMALL), (MLP, LARGE))
-FIRST_CALLS = ((CHAIN, SMALL), (CHAIN, LARGE), (MLP, SMALL), (MLP, LARGE), (BLOCK, SMALL), (BLOCK, LARGE))
+FIRST_CALLS = ((CHAIN, SMALL), (CHAIN, LARGE), *TUNED, (BLOCK, SMALL), (BLOCK, LARGE))
 COLD = "first call, empty cache"
 COMPILE_S, TUNE_S = 3.0, 20.0
 
@@ -66,13 +66,9 @@ def cost(variant: Variant, point: Point) -> Cost:
     """FLOP, and the bytes that must move: input, weights and result once."""
     rows, width = shape_of(variant, point)
     numbers, itemsize = float(rows * width), ITEMSIZE[dtype_of(variant)]
-    flop, weights = {
-        CHAIN: (LINKS * numbers, 0.0),
-        NORM: (9 * numbers, 2.0 * width),
-        MLP: (LAYERS * (2.0 * width + 1) * numbers, LAYERS * width * (width + 1.0)),
-        BLOCK: ((24.0 * width + 4.0 * rows) * numbers, 12.0 * width**2),
-    }[str(point["program"])]
-    return Cost(flop, itemsize * (2 * numbers + weights))
+    each = {CHAIN: LINKS, NORM: 9, MLP: LAYERS * (2 * width + 1), BLOCK: 24 * width + 4 * rows}[str(point["program"])]
+    weights = sum(map(math.prod, PROGRAM[str(point["program"])][1](width)))
+    return Cost(each * numbers, itemsize * (2 * numbers + weights))
 
 
 EXPERIMENT = Experiment(
@@ -141,26 +137,21 @@ def block(x: Tensor, into: Tensor, out: Tensor, up: Tensor, down: Tensor) -> Ten
     return x + f.linear(f.gelu(f.linear(f.layer_norm(x, shape), up)), down)
 
 
-PROGRAM: dict[str, Callable[..., Tensor]] = dict(zip(PROGRAMS, (chain, norm, mlp, block), strict=True))
-
-
-def weights_of(program: str, width: int) -> list[tuple[int, ...]]:
-    """The shapes of a program's weights."""
-    parts = [(3 * width, width), (width, width), (4 * width, width), (width, 4 * width)]
-    shapes: list[Any] = [[], [(width,)] * 2, [(width, width), (width,)] * LAYERS, parts]
-    return list(shapes[PROGRAMS.index(program)])
+PROGRAM: dict[str, tuple[Callable[..., Tensor], Callable[[int], list[tuple[int, ...]]]]] = {
+    CHAIN: (chain, lambda _: []), NORM: (norm, lambda w: [(w,)] * 2), MLP: (mlp, lambda w: [(w, w), (w,)] * LAYERS),
+    BLOCK: (block, lambda w: [(3 * w, w), (w, w), (4 * w, w), (w, 4 * w)]),
+}  # fmt: skip
+"""What runs, and the shapes of its weights, by the width."""
 
 
 class ProgramInputs(PointInputs):
     """Input and weights of a point, for all ways, and what its result must be."""
 
     def __init__(self, program: str, rows: int, width: int, dtype: torch.dtype, device: str) -> None:
-        self.function = PROGRAM[program]
-        shapes = [(rows, width), *weights_of(program, width)]
-        self.tensors = [
-            torch.randn(shape, device=device, dtype=dtype) * (math.sqrt(2 / shape[-1]) if shape[1:] and place else 1.0)
-            for place, shape in enumerate(shapes)
-        ]
+        self.function, weights = PROGRAM[program]
+        drawn = [torch.randn(shape, device=device, dtype=dtype) for shape in ((rows, width), *weights(width))]
+        self.tensors = [drawn[0], *(each * math.sqrt(2 / each.shape[-1]) if each.ndim > 1 else each
+                                    for each in drawn[1:])]  # fmt: skip
         for weight in self.tensors[1:]:
             torch._dynamo.mark_static_address(weight)  # as a module's parameters are: no graph copies them at each call
 

@@ -15,6 +15,8 @@ from typing import Any, NamedTuple
 from brrr.core.measurement import Point
 from brrr.counting.cost import Cost
 from brrr.gpu import is_cpu, is_gpu
+from brrr_course.experiments.checked import relative
+from brrr_course.experiments.lazily import torch
 from brrr_course.nouns.experiment import Axis, Experiment, Variant, Workload
 
 IMPORT = "import torch"
@@ -44,9 +46,7 @@ def cost(variant: Variant, point: Point) -> Cost:
 EXPERIMENT = Experiment(
     title="The first call",
     question="What does the first call pay for, and who pays it again?",
-    axes=(
-        Axis("part", PARTS, label="what is done for the first time", scale="category", quick=ON_CPU),
-    ),
+    axes=(Axis("part", PARTS, label="what is done for the first time", scale="category", quick=ON_CPU),),
     variants=(
         Variant("cuda-first", "the first time", timer="first-call", work="cuda", line="first"),
         Variant("cuda-again", "the second time", timer="call-again", work="cuda", line="again"),
@@ -56,9 +56,10 @@ EXPERIMENT = Experiment(
         Variant("cpu-again", "CPU, the second time", "cpu", timer="call-again", work="cpu"),
     ),
     field="latency_s",
-    package=__name__, needs="CUDA",
+    package=__name__,
+    needs="CUDA",
     anchors=({"part": KERNEL},),
-)  # fmt: skip
+)
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -100,19 +101,21 @@ def _no_torch(device: str) -> None:
     assert "torch" not in sys.modules, "torch is there already, and its import would take no time"
 
 
-def _torch(device: str) -> Any:
-    import torch
-
-    return torch
+def _loaded(device: str) -> None:
+    torch.is_tensor(device)  # what is first asked of torch loads it
 
 
-def _context(device: str) -> Any:
-    return _make_context(_torch(device)) if is_gpu(device) else _torch(device)
+def _context(device: str) -> str:
+    """Where the GPU's must be there; the device."""
+    _loaded(device)
+    if is_gpu(device):
+        _make_context()
+    return device
 
 
 def _sent(device: str, *shapes: tuple[int, ...]) -> tuple[Any, ...]:
     """Random numbers, sent there: a copy loads no kernel."""
-    torch = _context(device)
+    _context(device)
     sent = tuple(torch.randn(shape).to(device) for shape in shapes)
     _wait(device)
     return sent
@@ -122,72 +125,45 @@ def _vectors(device: str) -> Any:
     return _sent(device, (SMALL,), (SMALL,))
 
 
-def _after_a_sine(device: str) -> Any:
+def _after_a_sine(device: str, *more: Callable[[], Any]) -> Any:
     made = _vectors(device)
     _sine(made)
     _wait(device)
-    return made
-
-
-def _after_a_sine_with_stream(device: str) -> Any:
-    made = (*_after_a_sine(device), sys.modules["torch"].cuda.Stream())
+    made += tuple(make() for make in more)
     _wait(device)
     return made
 
 
 def _image(device: str) -> Any:
-    _context(device).backends.cudnn.allow_tf32 = False  # its check compares with float64
+    torch.backends.cudnn.allow_tf32 = False  # its check compares with float64
     return _sent(device, (8, 16, 32, 32), (16, 16, 3, 3))
-
-
-def _to_copy(device: str) -> Any:
-    torch = _context(device)
-    return torch.randn(COPIED), torch.empty(COPIED, device=device)
 
 
 def _wait(device: str) -> None:
     if is_gpu(device):
-        sys.modules["torch"].cuda.synchronize()
+        torch.cuda.synchronize()
 
 
 # ---- what is timed ----
 
 
-def _import(_: Any) -> Any:
-    return import_module("torch")
-
-
-def _make_context(torch: Any) -> Any:
+def _make_context(_: Any = None) -> None:
     torch.cuda.init()
     torch.cuda.synchronize()
-    return torch
-
-
-def _allocate(made: Any) -> Any:
-    torch, device = made
-    return torch.empty(MEMORY_BYTES, dtype=torch.uint8, device=device)
-
-
-def _allocate_pinned(torch: Any) -> Any:
-    return torch.empty(MEMORY_BYTES, dtype=torch.uint8, pin_memory=True)
 
 
 def _sine(made: Any) -> Any:
-    return sys.modules["torch"].sin(made[0], out=made[1])
+    return torch.sin(made[0], out=made[1])
 
 
-def _cosine(made: Any) -> Any:
-    return sys.modules["torch"].cos(made[0], out=made[1])
-
-
-def _new_stream(torch: Any) -> Any:
+def _new_stream(_: Any) -> Any:
     stream = torch.cuda.Stream()
     stream.synchronize()
     return stream
 
 
 def _sine_on_stream(made: Any) -> Any:
-    with sys.modules["torch"].cuda.stream(made[2]):
+    with torch.cuda.stream(made[2]):
         return _sine(made)
 
 
@@ -196,7 +172,7 @@ def _square(made: Any) -> Any:
 
 
 def _convolve(made: Any) -> Any:
-    return sys.modules["torch"].nn.functional.conv2d(*made)
+    return torch.nn.functional.conv2d(*made)
 
 
 # ---- whether it is right ----
@@ -206,29 +182,27 @@ def _exact(right: bool) -> float:
     return 0.0 if right else float("nan")
 
 
-def _off(found: Any, true: Any) -> float:
-    """The relative error against float64."""
-    return float((found.cpu().double() - true).norm() / true.norm())
-
-
 def _against(reference: Callable[[Any], Any]) -> Callable[[Any, Any], float]:
-    """The error of what comes of some tensors, by a function of these in float64."""
-    return lambda made, found: _off(found, reference([each.cpu().double() for each in made]))
+    """The relative error of what comes of some tensors, by a function of these in float64."""
+    return lambda made, found: relative(found.cpu(), reference([x.cpu().double() for x in made]), torch.float32)
 
 
 SINE = _against(lambda made: made[0].sin())
 MAKERS = {
-    IMPORT: SetUpPart(_no_torch, _import, lambda _, torch: _exact(float(torch.ones(2).sum()) == 2)),
-    CONTEXT: SetUpPart(_torch, _make_context, lambda _, torch: _exact(torch.cuda.is_initialized())),
-    MEMORY: SetUpPart(
-        lambda device: (_context(device), device), _allocate, lambda _, found: _exact(found.nbytes == MEMORY_BYTES)
-    ),
-    PINNED: SetUpPart(_context, _allocate_pinned, lambda _, found: _exact(found.is_pinned())),
-    COPY: SetUpPart(_to_copy, lambda made: made[1].copy_(made[0]), lambda made, found: _off(found, made[0].double())),
+    IMPORT: SetUpPart(_no_torch, lambda _: import_module("torch"),
+                      lambda _, found: _exact(float(found.ones(2).sum()) == 2)),
+    CONTEXT: SetUpPart(_loaded, _make_context, lambda *_: _exact(torch.cuda.is_initialized())),
+    MEMORY: SetUpPart(_context, lambda device: torch.empty(MEMORY_BYTES, dtype=torch.uint8, device=device),
+                      lambda _, found: _exact(found.nbytes == MEMORY_BYTES)),
+    PINNED: SetUpPart(_context, lambda _: torch.empty(MEMORY_BYTES, dtype=torch.uint8, pin_memory=True),
+                      lambda _, found: _exact(found.is_pinned())),
+    COPY: SetUpPart(lambda device: (torch.randn(COPIED), torch.empty(COPIED, device=_context(device))),
+                    lambda made: made[1].copy_(made[0]), _against(lambda made: made[0])),
     KERNEL: SetUpPart(_vectors, _sine, SINE),
-    OTHER: SetUpPart(_after_a_sine, _cosine, _against(lambda made: made[0].cos())),
+    OTHER: SetUpPart(_after_a_sine, lambda made: torch.cos(made[0], out=made[1]), _against(lambda made: made[0].cos())),
     STREAM: SetUpPart(_context, _new_stream, lambda _, stream: _exact(stream.query())),
-    ON_STREAM: SetUpPart(_after_a_sine_with_stream, _sine_on_stream, lambda made, found: SINE(made[:2], found)),
+    ON_STREAM: SetUpPart(lambda device: _after_a_sine(device, torch.cuda.Stream), _sine_on_stream,
+                         lambda made, found: SINE(made[:2], found)),
     MATMUL: SetUpPart(lambda device: _sent(device, (256, 256)), _square, _against(_square)),
     CONVOLUTION: SetUpPart(_image, _convolve, _against(_convolve)),
-}
+}  # fmt: skip

@@ -9,6 +9,7 @@ is an activation, where the forward pass made it and left it to the backward pas
 
 from __future__ import annotations
 
+import copy
 import math
 import random
 import re
@@ -21,7 +22,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from brrr.core.measurement import Estimate, Measurement, Point
 from brrr.counting.cost import Cost
 from brrr.gpu import is_cuda, is_gpu, waiting
-from brrr.gpu.datasheet import Hardware
 from brrr_course.experiments.checked import PointInputs, relative
 from brrr_course.experiments.lazily import nn, torch
 from brrr_course.experiments.llama_sizes import SMALL, Shape
@@ -64,10 +64,6 @@ def cost(variant: Variant, point: Point) -> Cost:
     return Cost(2.0 * shape.weights * tokens * passes, 4.0 * shape.weights)
 
 
-def _capacity(hardware: Hardware | None, point: Point) -> float | None:
-    return hardware.memory_bytes if hardware else None
-
-
 EXPERIMENT = Experiment(
     title="The memory of a step",
     question="Where does the memory go, and will it fit?",
@@ -84,8 +80,9 @@ EXPERIMENT = Experiment(
     package=__name__,
     needs="CUDA",
     resident=True,
-    guides=(Guide("capacity", "the GPU's memory", "DATASHEET", "memory", _capacity, (*RUNGS, "reserved")),),
-)
+    guides=(Guide("capacity", "the GPU's memory", "DATASHEET", "memory",
+                  lambda hardware, _: hardware.memory_bytes if hardware else None, (*RUNGS, "reserved")),),
+)  # fmt: skip
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -141,7 +138,7 @@ class Program:
     """A model, its optimiser and its cache, and a step of it in a way; gradients lie where `gradients` says."""
 
     def __init__(self, way: str, shape: Shape, tokens: torch.Tensor) -> None:
-        from brrr_course.experiments.llama import Adapted, Llama
+        from brrr_course.experiments.llama import Adapted, Llama, new_cache
 
         self.way, self.device, self.gradients, self.ended_ns = way, tokens.device.type, set[int](), 0
         reads = way in READ
@@ -155,17 +152,9 @@ class Program:
         optimiser = torch.optim.SGD if way == "SGD" else torch.optim.AdamW
         rate = 0.0 if way == "lengths vary" else RATE  # what is checked is the loss of the weights as they were made
         self.optimiser = optimiser(self.trained, rate) if self.trained else None
-        self.cache: Any = []
-        if way == "decoding":
-            self._fill(shape, tokens)
-
-    def _fill(self, shape: Shape, tokens: torch.Tensor) -> None:
-        """All tokens but the last go into the cache, sequence by sequence: their activations are no part of a step."""
-        from brrr_course.experiments.llama import new_cache
-
-        self.cache = new_cache(shape, len(tokens), tokens.shape[1], self.model.embedding)
-        with torch.no_grad():
-            for at in range(len(tokens)):
+        self.cache = new_cache(shape, len(tokens), tokens.shape[1], self.model.embedding) if way == "decoding" else []
+        with torch.no_grad():  # all tokens but the last, sequence by sequence: their activations are no part of a step
+            for at in range(len(tokens) if self.cache else 0):
                 self.model(tokens[at : at + 1, :-1], [(k[at : at + 1], v[at : at + 1]) for k, v in self.cache])
 
     def step(self, tokens: torch.Tensor) -> torch.Tensor:
@@ -189,12 +178,10 @@ class Program:
 
     def reference(self, tokens: torch.Tensor) -> torch.Tensor:
         """The first sequence's loss in float64, without a cache."""
-        import copy
-
-        wide, (first, *_) = copy.deepcopy(self.model).double(), tokens.split(1)
-        wide.cos, wide.sin = wide.cos.double(), wide.sin.double()
         from brrr_course.experiments.llama import new_cache
 
+        wide, first = copy.deepcopy(self.model).double(), tokens[:1]
+        wide.cos, wide.sin = wide.cos.double(), wide.sin.double()
         with torch.no_grad():
             if not self.cache:
                 return losses(wide, first).double()
@@ -282,9 +269,9 @@ class Footprint(PointInputs):
         self.expected = program.reference(tokens)
         self.found = followed(program, tokens)
 
-    def error(self, loss: Any, dtype: torch.dtype) -> float:
+    def error(self, loss: Any) -> float:
         """The relative error of the first sequence's loss; out of memory there is none."""
-        return 0.0 if self.found.full else relative(loss, self.expected, dtype)
+        return 0.0 if self.found.full else relative(loss, self.expected, torch.float32)
 
 
 def workload(variant: Variant, point: Point) -> Workload:
@@ -296,6 +283,5 @@ def workload(variant: Variant, point: Point) -> Workload:
     nbytes = [*accumulate(parts[part] for part in PARTS)][at]
     measured = Measurement(peak_bytes=nbytes, period_s=Estimate.of(times_s) if times_s else None,
                            device=variant.device, flags=(OUT_OF_MEMORY,) * full)  # fmt: skip
-    first = None if loss is None else loss[:1]
-    return Workload(lambda: first, lambda found: given.error(found, torch.float32),
+    return Workload(lambda: None if loss is None else loss[:1], given.error,
                     TOLERANCE[way in ("bf16 autocast", *READ)], others={"measured": lambda: measured})  # fmt: skip

@@ -80,22 +80,15 @@ def moved(kind: str, elements: int) -> tuple[int, int]:
     return int(sum(each.bytes for each in operators(kind, n))) // ITEMSIZE["float32"], fused[kind]
 
 
-def flop(kind: str, elements: int) -> float:
-    """FLOP of the work, the same in every form."""
-    return flop_of(operators(kind, elements))
-
-
 def cost(variant: Variant, point: Point) -> Cost:
     """FLOP, compulsory bytes, and eager bytes: those of all operators, or of the one kernel that a fused variant is."""
     kind, elements, size = variant.operation, int(point["elements"]), ITEMSIZE[str(point["dtype"])]
     eager, fused = (float(size * each) for each in moved(kind, elements))
-    return Cost(flop(kind, elements), fused, eager_bytes=eager if variant.implementation == "eager" else fused)
+    moves = eager if variant.implementation == "eager" else fused
+    return Cost(flop_of(operators(kind, elements)), fused, eager_bytes=moves)
 
 
 # ---- what is predicted ----
-
-RESULTS = {"kept": 2}
-"""Arrays that a piece of work writes, where it is not one."""
 
 
 def predicted(variant: Variant, point: Point) -> PredictedRun | None:
@@ -107,12 +100,11 @@ def predicted(variant: Variant, point: Point) -> PredictedRun | None:
     elements, dtype = int(point["elements"]), str(point["dtype"])
     size = ITEMSIZE[dtype]
     once = float(size * moved(kind, elements)[1])
+    listed = operators(kind, elements, dtype)
     if how == "eager" or kind == "linear":
-        listed = operators(kind, elements, dtype)
         return run(listed, once, once + size * elements * (0 if kind == "kept" else 1), how_of(how))
-    written = size * elements * RESULTS.get(kind, 1)
-    names = own_names(operators(kind, elements, dtype))
-    return alone(kernel(names, flop(kind, elements), once - written, written, dtype), how_of(how))
+    written = size * elements * WORKS[kind].results
+    return alone(kernel(own_names(listed), flop_of(listed), once - written, written, dtype), how_of(how))
 
 
 ELEMENTS = (2**10, 2**14, 2**18, 2**20, 2**22, 2**24, 2**26)
@@ -123,35 +115,19 @@ LABELS = {"eager": "one operator each", "compile": "torch.compile", "triton": "T
           "blocks": "a block at a time"}  # fmt: skip
 IN_BROWSER = {"eager": ("webgpu-chain", "one pass each"), "compile": ("webgpu-chain-fused", "in one pass")}
 """How a browser does it, by what it stands in for: as `yours.js` names it."""
+LIKE_TORCH = ("eager", "compile")
 MEASURED_WAYS: dict[str, tuple[str, ...]] = {
-    "bias": ("eager", "compile", "triton", "cuda"),
-    "pseudo": ("eager", "compile", "triton", "cuda"),
-    "chain": ("eager", "compile", "triton", "cuda"),
-    "norm": ("eager", "compile", "triton"),
-    "softmax": ("eager", "compile", "triton"),
-    "kept": ("eager", "compile"),
-    "linear": ("eager", "compile"),
-}
-CPU_KINDS = ("bias", "pseudo", "chain", "norm", "softmax")
-"""Where a block of rows can go through all operators while it stays in the cache."""
+    **dict.fromkeys(("bias", "pseudo", "chain"), (*LIKE_TORCH, "triton", "cuda")),
+    **dict.fromkeys(("norm", "softmax"), (*LIKE_TORCH, "triton")), **dict.fromkeys(("kept", "linear"), LIKE_TORCH),
+}  # fmt: skip
+CPU_KINDS, ON_CPU = ("bias", "pseudo", "chain", "norm", "softmax"), {"eager": "eager", "blocks": "compile"}
+"""Where a block of rows can go through all operators while it stays in the cache; a CPU's ways by what they stand for.
+"""
 
 
 def supports(variant: Variant, point: Point) -> bool:
     """torch.compile takes the sizes in COMPILED."""
     return variant.implementation != "compile" or point["elements"] in COMPILED[str(point["dtype"])]
-
-
-ON_CPU = {"eager": "eager", "blocks": "compile"}
-
-
-def _variant(kind: str, way: str, *, cpu: bool = False) -> Variant:
-    """The chain is shown at first, the others on request: all at once would be two dozen lines."""
-    name, label = f"{kind}-{way}", f"{KINDS[kind]}, {LABELS[way]}"
-    shown = kind == "chain"
-    if cpu:
-        return Variant.twin(name, "cpu", f"CPU, {label}", implementation=way, operation=kind, shown=shown,
-                            stands_in_for=(f"{kind} {ON_CPU[way]}",))  # fmt: skip
-    return Variant(name, label, implementation=way, operation=kind, shown=shown)
 
 
 EXPERIMENT = Experiment(
@@ -163,19 +139,19 @@ EXPERIMENT = Experiment(
         Axis("dtype", tuple(ITEMSIZE), label="type of the elements", scale="category", quick=("float32",)),
     ),
     variants=(
-        *(_variant(kind, way) for kind, ways in MEASURED_WAYS.items() for way in ways),
-        *(_variant(kind, way, cpu=True) for kind in CPU_KINDS for way in ON_CPU),
+        # the chain is shown at first, the others on request: all at once would be two dozen lines
+        *(Variant(f"{kind}-{way}", f"{KINDS[kind]}, {LABELS[way]}", implementation=way, operation=kind,
+                  shown=kind == "chain") for kind, ways in MEASURED_WAYS.items() for way in ways),
+        *(Variant.twin(f"{kind}-{way}", "cpu", f"CPU, {KINDS[kind]}, {LABELS[way]}", implementation=way, operation=kind,
+                       shown=kind == "chain", stands_in_for=(f"{kind} {instead}",))
+          for kind in CPU_KINDS for way, instead in ON_CPU.items()),
         *(Variant(name, f"scale, add and ReLU on your GPU, {label}", "webgpu", timer="browser", operation="chain",
                   implementation="eager" if way == "eager" else "fused", stands_in_for=(f"chain {way}",))
           for way, (name, label) in IN_BROWSER.items()),
     ),
     field="busy_s",
-    lines=(
-        Line("chain eager period", "chain-eager", "period_s", "scale, add and ReLU, one operator each, in a loop",
-             shown=False),
-        Line("chain compile period", "chain-compile", "period_s", "scale, add and ReLU, torch.compile, in a loop",
-             shown=False),
-    ),
+    lines=tuple(Line(f"chain {way} period", f"chain-{way}", "period_s", f"{KINDS['chain']}, {LABELS[way]}, in a loop",
+                     shown=False) for way in LIKE_TORCH),
     package=__name__,
     anchors=({"elements": 2**14, "dtype": "float32"}, {"elements": 2**26, "dtype": "float32"}),
     rate=Rate("bytes", "B/s", "bytes that must move, a second"),
@@ -289,11 +265,10 @@ Inputs = Mapping[str, Any]
 def _triton(work: Work, along: Inputs, whole: Inputs) -> Run:
     from brrr.kernels import fused, pseudo_linear
 
-    if work.triton == "pseudo_linear":
-        return partial(pseudo_linear.pseudo_linear, *along.values(), *whole.values())
     if work.triton == "scale_add_relu":
         return partial(fused.scale_add_relu, along["x"], SCALE, along["r"])
-    return partial(getattr(fused, work.triton), *along.values(), *whole.values())
+    kernel_of = getattr(pseudo_linear if work.triton == "pseudo_linear" else fused, work.triton)
+    return partial(kernel_of, *along.values(), *whole.values())
 
 
 def _cuda(work: Work, along: Inputs, whole: Inputs) -> Run:

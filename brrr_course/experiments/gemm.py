@@ -7,20 +7,21 @@ follow "Investigating performance of GPU BLAS Libraries" (2016), which used cuBL
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
 from functools import partial
+from math import prod
 from typing import Any
 
 from brrr.core.errors import NotRecordedError
-from brrr.core.measurement import Point
+from brrr.core.measurement import Point, Value
 from brrr.counting.cost import ITEMSIZE, Cost, Matmul, matmul_cost
 from brrr.gpu.precision import float32_products
 from brrr.kernels.padding import padded_matmul
 from brrr_course.experiments.checked import PointInputs, must_fit
 from brrr_course.experiments.lazily import torch
 from brrr_course.experiments.predicted import alone, product
-from brrr_course.nouns.experiment import Axis, Experiment, PredictedRun, Rate, Variant, Workload
-from brrr_course.nouns.expression import Key, Table
+from brrr_course.nouns.experiment import Axis, Experiment, PredictedRun, Rate, Variant, Workload, lies_on
+from brrr_course.nouns.expression import Table
 from brrr_course.nouns.source import Evidence
 
 DTYPES = ("float32", "tf32", "bfloat16", "float16")
@@ -31,13 +32,12 @@ SIZES = (512, 1024, 2048, 4096, 8192)
 HELD_OUT = (1760, 2560, 3000)
 """No constant of the predictor was fitted to these sizes."""
 STEPPED = tuple(range(1024, 2561, 128))
-FEW = (1, 2, 4, 8, 16)
 EVEN = tuple(range(32, 1025, 32))
 ODD = tuple(n + 1 for n in EVEN)
 EIGHTS = tuple(range(40, 1025, 64))
 """Multiples of 8 that are not multiples of 16."""
 WIDE = (1536, 1537, 2048, 2049, 3072, 3073, 4095, 4096)
-SOME = frozenset((*FEW, *EVEN, *ODD, *EIGHTS, *WIDE))
+SOME = frozenset((1, 2, 4, 8, 16, *EVEN, *ODD, *EIGHTS, *WIDE))
 BATCHES = (1, 2, 4, 8, 16, 32, 64, 96, 128, 192, 256, 512, 1024, 2048, 4096)
 """In every type and layout, at every one of SIZES: what the lesson's sliders reach."""
 STEPS = frozenset((1, 16, 32, 33, 64, 65, 96, 128, 192, 256))
@@ -45,40 +45,36 @@ STEPS = frozenset((1, 16, 32, 33, 64, 65, 96, 128, 192, 256))
 APART = frozenset((1, 2, 8, 32, 33, 64, 96, 128, 129, 256, 257, 320, 512, 513, 768, 800, 1024, 1025, 2048, 4096))
 DATA = frozenset((32, 512, 1024, 4096))
 """Where zeros are multiplied, too."""
-ON_CPU = frozenset((1, 2, 4, 8, 16, 31, 32, 33, 64, 65, 96, 128, 129, 256, 257))
-CPU_SIZES = (512, 1024, 2048)
+ON_CPU = (1, 2, 4, 8, 16, 31, 32, 33, 64, 65, 96, 128, 129, 256, 257)
+
+
+def lines(sizes: Collection[int], columns: Collection[int], dtypes: Collection[str]) -> dict[str, Collection[Value]]:
+    """Points of these sizes, columns and types."""
+    return {"size": sizes, "columns": columns, "dtype": dtypes}
+
+
+PLAIN = ("float32", "bfloat16")
+GRID: tuple[tuple[tuple[str, ...], Mapping[str, Collection[Value]]], ...] = (
+    (("nn", "nt", "tn"), lines(SIZES, BATCHES, DTYPES)),
+    (("nn", "nt", "tn", "linear"), lines((SWEPT,), SOME, PLAIN)),
+    (("nn",), lines((SWEPT,), SOME, DTYPES)),
+    (("nn",), lines((SWEPT,), range(1, MOST + 1), PLAIN)),
+    (("nn",), lines(SIZES, SOME, PLAIN)),
+    (("nn",), lines(HELD_OUT, APART, PLAIN)),
+    (("nn",), lines({*STEPPED} - {*HELD_OUT}, STEPS, PLAIN)),
+    (("nn",), lines((4096, 8192), DATA, DTYPES)),
+    (("nt", "tn"), lines(STEPPED, STEPS, PLAIN)),
+    (("zeros",), lines((SWEPT, 4096, 8192), DATA, DTYPES)),
+    (("padded",), lines((SWEPT,), SOME, ("bfloat16", "float16"))),
+    (("cpu",), lines((512, 1024, 2048), ON_CPU, ("float32",))),
+    (("webgpu",), {"dtype": ("float32",)}),
+)
+"""Which ways are measured on which lines through the grid."""
 
 
 def supports(variant: Variant, point: Point) -> bool:
     """Which way is measured at which point."""
-    size, n, dtype = int(point["size"]), int(point["columns"]), point["dtype"]
-    if variant.device == "webgpu":
-        return dtype == "float32"
-    if not variant.on_gpu:
-        return dtype == "float32" and size in CPU_SIZES and n in ON_CPU
-    plain = dtype in ("float32", "bfloat16")
-    if variant.implementation in ("nn", "nt", "tn") and size in SIZES and n in BATCHES:
-        return True
-    match variant.implementation:
-        case "nn":
-            return _plain(size, n, plain)
-        case "nt" | "tn":
-            return plain and ((size == SWEPT and n in SOME) or (size in STEPPED and n in STEPS))
-        case "linear":
-            return plain and size == SWEPT and n in SOME
-        case "zeros":
-            return size in (SWEPT, 4096, 8192) and n in DATA
-        case _:
-            return size == SWEPT and dtype in ("bfloat16", "float16") and n in (*ODD, *EVEN, *EIGHTS, *FEW, *WIDE)
-
-
-def _plain(size: int, n: int, plain: bool) -> bool:
-    """W x as both lie in memory, row by row."""
-    if size == SWEPT:
-        return n in SOME or (plain and n <= MOST)
-    if not plain:
-        return size in (4096, 8192) and n in DATA
-    return n in SOME if size in SIZES else n in APART if size in HELD_OUT else size in STEPPED and n in STEPS
+    return any(variant.implementation in ways and lies_on(point, line) for ways, line in GRID)
 
 
 def settle_s(point: Point) -> float:
@@ -135,8 +131,7 @@ EXPERIMENT = Experiment(
     ),
     field="span_s",
     package=__name__,
-    anchors=({"columns": 1024, "size": SWEPT, "dtype": "float32"},
-             {"columns": 1024, "size": SWEPT, "dtype": "bfloat16"}),
+    anchors=tuple({"columns": 1024, "size": SWEPT, "dtype": dtype} for dtype in PLAIN),
     rate=Rate("flop", "FLOP/s", "throughput"),
     names_kernels=True,
 )  # fmt: skip
@@ -172,18 +167,9 @@ def workload(variant: Variant, point: Point) -> Workload:
 Made = tuple[Callable[[], Any], Callable[[Any], float]]
 
 
-def _nn(given: Operands, product: Callable[..., Any] | None = None) -> Made:
-    return partial(product or torch.mm, given.w, given.x), partial(_error, given)
-
-
-def _nt(given: Operands) -> Made:
-    w, stored = given.w, given.x.t().contiguous()
-    return lambda: torch.mm(w, stored.t()), partial(_error, given)
-
-
-def _tn(given: Operands) -> Made:
-    stored, x = given.w.t().contiguous(), given.x
-    return lambda: torch.mm(stored.t(), x), partial(_error, given)
+def _made(given: Operands, w: torch.Tensor, x: torch.Tensor, call: Callable[..., Any] | None = None) -> Made:
+    """The operands as they lie, and what multiplies these."""
+    return partial(call or torch.mm, w, x), partial(_error, given)
 
 
 def _linear(given: Operands) -> Made:
@@ -198,8 +184,10 @@ def _zeros(given: Operands) -> Made:
 
 
 MAKERS: dict[str, Callable[[Operands], Made]] = {
-    "nn": _nn, "cpu": _nn, "nt": _nt, "tn": _tn, "linear": _linear, "zeros": _zeros,
-    "padded": partial(_nn, product=padded_matmul),
+    **dict.fromkeys(("nn", "cpu"), lambda given: _made(given, given.w, given.x)),
+    "nt": lambda given: _made(given, given.w, given.x.t().contiguous(), lambda w, stored: torch.mm(w, stored.t())),
+    "tn": lambda given: _made(given, given.w.t().contiguous(), given.x, lambda stored, x: torch.mm(stored.t(), x)),
+    "padded": lambda given: _made(given, given.w, given.x, padded_matmul), "linear": _linear, "zeros": _zeros,
 }  # fmt: skip
 
 
@@ -215,10 +203,8 @@ def _error(given: Operands, found: torch.Tensor) -> float:
 # ---------------------------------------------------------------------------------------------------------------------
 # What the claims on products of matrices ask of kernels' names.
 
-SIZE = 2048
 
-
-def launched(evidence: Evidence, dtype: str, size: int = SIZE) -> dict[int, str]:
+def launched(evidence: Evidence, dtype: str, size: int = SWEPT) -> dict[int, str]:
     """The first kernel of W x, as the profiler named it, by the number of columns."""
     known = evidence.known("nn").items()
     found = {int(n): m.launched[0] for (n, at, kind), m in known if (at, kind) == (size, dtype) and m.launched}
@@ -245,19 +231,13 @@ def blocks(kernel: str) -> int:
     >>> blocks("nvjet_sss_128x64_64x5_2x1_v_bz_TNT 132x2x1 of 384")
     264
     """
-    count = 1
-    for each in kernel.split()[-3].split("x"):
-        count *= int(each)
-    return count
+    return prod(map(int, kernel.split()[-3].split("x")))
 
 
 def tiles(evidence: Evidence, smallest: int, largest: int) -> Table:
     """By the number of columns, whether the first kernel's name tells a tile with both sides from one to another."""
-    sides = {n: tile(kernel) or () for n, kernel in launched(evidence, "float32").items()}
-    found: dict[Key, bool] = {
-        (n,): bool(each) and all(smallest <= side <= largest for side in each) for n, each in sides.items()
-    }
-    return Table(("columns",), found)
+    sides = {n: tile(kernel) or (0,) for n, kernel in launched(evidence, "float32").items()}
+    return Table(("columns",), {(n,): smallest <= min(each) <= max(each) <= largest for n, each in sides.items()})
 
 
 def grids(evidence: Evidence) -> Table:

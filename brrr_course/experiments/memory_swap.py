@@ -6,7 +6,6 @@ of a call's kernel times on both tells how much of its time the memory takes, an
 
 from __future__ import annotations
 
-import functools
 import math
 import re
 from collections.abc import Callable, Mapping
@@ -19,7 +18,7 @@ from brrr.core.measurement import Estimate, Point
 from brrr.core.recordings import device_folders
 from brrr.counting.cost import Cost
 from brrr.gpu.datasheet import hardware
-from brrr_course.experiments.checked import must_fit
+from brrr_course.experiments.checked import must_fit, relative, worst
 from brrr_course.experiments.lazily import f, name_of, torch
 from brrr_course.nouns import table
 from brrr_course.nouns.experiment import Axis, Experiment, Variant, Workload
@@ -29,33 +28,31 @@ from brrr_course.nouns.source import Evidence
 REFERENCE = "h200"
 """The recording that every other device's times are held against."""
 
-STREAMS, COMPUTE, OTHERS, BETWEEN, CACHED = GROUPS = ("streams", "compute", "others", "between", "cached")
-TABLE = """
-    streams copy 8500x9461 bfloat16; add 12214x6599 float32; gelu 941012x29 float32; exp 54231x853 bfloat16
-    streams norm 74059x890 float32; matmul 2x24576x8192 bfloat16 nt; matmul 32x15360x5120 bfloat16 nt
-    streams matmul 134x24576x8192 bfloat16 nt
-    compute matmul 4096x4096x8192 bfloat16 nn; matmul 3099x15360x5120 bfloat16 nt; mm 1104x2048x8192 float32
-    compute matmul 4909x4909x4909 bfloat16 nt; attention_causal 1x20x4001x128 bfloat16; attention 4x4x4096x64 bfloat16
-    compute conv3x3_channels_last 16x128x57x57x160 bfloat16
-    others rms_norm 50024x4096 bfloat16; log_softmax 562072x149 float32; layer_norm 15351x984 float32
-    others softmax 16608x6299 bfloat16; transpose 104589x739 float32; cat 8191x2049 bfloat16; adam 15x512 float32
-    others rms_norm 342484x47 float32; batch_norm 35147x639 float32; cumsum 3001x4099 float32
-    others index_select 60272x512x23496 float32; index_add 20011x513x40009 float32; cross_entropy 4099x32003 bfloat16
-    others matmul 448x10064x4016 bfloat16 nt
-    between scale 34680x173 float32; tanh 924257x13 bfloat16; softmax_rows 12289x1009 bfloat16
-    between matmul 44 of 1x768x768 bfloat16 nn; sort 1x3510619 float32; cast 882400x11 float32
-    cached copy 184x16384 bfloat16; gelu 3979x768 float32; add 141x10667 float32; layer_norm 578x1120 bfloat16
-    cached softmax 327x768 float32; matmul 512x4096x1024 bfloat16 nt; embedding 5003x129x777 float32
-    cached sort 17x1021 float32; softmax_columns 509x307 float32
-"""
+STREAMS, COMPUTE, OTHERS, BETWEEN, CACHED = "streams", "compute", "others", "between", "cached"
+CALLS = {group: tuple(" ".join(text.split()).split("; ")) for group, text in {
+    STREAMS: """copy 8500x9461 bfloat16; add 12214x6599 float32; gelu 941012x29 float32; exp 54231x853 bfloat16;
+        norm 74059x890 float32; matmul 2x24576x8192 bfloat16 nt; matmul 32x15360x5120 bfloat16 nt;
+        matmul 134x24576x8192 bfloat16 nt""",
+    COMPUTE: """matmul 4096x4096x8192 bfloat16 nn; matmul 3099x15360x5120 bfloat16 nt; mm 1104x2048x8192 float32;
+        matmul 4909x4909x4909 bfloat16 nt; attention_causal 1x20x4001x128 bfloat16; attention 4x4x4096x64 bfloat16;
+        conv3x3_channels_last 16x128x57x57x160 bfloat16""",
+    OTHERS: """rms_norm 50024x4096 bfloat16; log_softmax 562072x149 float32; layer_norm 15351x984 float32;
+        softmax 16608x6299 bfloat16; transpose 104589x739 float32; cat 8191x2049 bfloat16; adam 15x512 float32;
+        rms_norm 342484x47 float32; batch_norm 35147x639 float32; cumsum 3001x4099 float32;
+        index_select 60272x512x23496 float32; index_add 20011x513x40009 float32; cross_entropy 4099x32003 bfloat16;
+        matmul 448x10064x4016 bfloat16 nt""",
+    BETWEEN: """scale 34680x173 float32; tanh 924257x13 bfloat16; softmax_rows 12289x1009 bfloat16;
+        matmul 44 of 1x768x768 bfloat16 nn; sort 1x3510619 float32; cast 882400x11 float32""",
+    CACHED: """copy 184x16384 bfloat16; gelu 3979x768 float32; add 141x10667 float32; layer_norm 578x1120 bfloat16;
+        softmax 327x768 float32; matmul 512x4096x1024 bfloat16 nt; embedding 5003x129x777 float32;
+        sort 17x1021 float32; softmax_columns 509x307 float32""",
+}.items()}  # fmt: skip
 """Calls of the recordings `prediction`, `operators` and `operators_drawn` by what they do on the H200 alone.
 
 Streams move 150 MB or more at 4 TB/s or more; what computes are products, attention and a convolution that move more
 than the cache holds, at 0.6 TB/s or less; others are neither. Between are 45 to 60 MB, which the H200's L2 may hold and
 the H100's hardly; cached are 25 MB or less.
 """
-LINES = [line.split(maxsplit=1) for line in TABLE.strip().splitlines()]
-CALLS = {group: tuple(name for kind, line in LINES if kind == group for name in line.split("; ")) for group in GROUPS}
 NAMES = tuple(name for names in CALLS.values() for name in names)
 REGIMES = ("memory", "a mix", "something else")
 
@@ -215,10 +212,9 @@ def error_of(call: SwapCall, device: str, found: Any) -> float:
     wide = [each.double() if each.is_floating_point() else each for each in inputs]
     given = _floating(prepared(call, inputs)() if call.operator == "adam" else found)
     expected = _floating(prepared(call, wide)())
-    if [each.shape for each in given] != [each.shape for each in expected]:
+    if len(given) != len(expected):
         return math.nan
-    pairs = zip(given, expected, strict=True)
-    return float(torch.stack([(one.double() - other).norm() / other.norm() for one, other in pairs]).max())
+    return worst(relative(one, other, one.dtype) for one, other in zip(given, expected, strict=True))
 
 
 def _floating(found: Any) -> list[torch.Tensor]:
@@ -232,7 +228,7 @@ def _floating(found: Any) -> list[torch.Tensor]:
 FILE = "memory_swap.csv"
 
 
-@functools.cache
+@cache
 def reference(path: Path) -> Mapping[str, Estimate]:
     """The kernels' time of each call of a recording, the newest of each."""
     rows = sorted(table.read(path), key=lambda row: row["run"])
@@ -262,7 +258,7 @@ def swapped(evidence: Evidence, *groups: str) -> Table:
     return Table(("call",), {(name,): here[name,] / there[name] for name in names if (name,) in here})
 
 
-@functools.cache
+@cache
 def predicted(call: str) -> str:
     """What sets the call's pace on the H200 as `brrr.predict` says it, the host left out."""
     from brrr.roofline.predicting import predict

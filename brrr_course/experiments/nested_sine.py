@@ -7,9 +7,7 @@ The function, the sizes and the claims follow the nested-sine part of "GPU Perfo
 from __future__ import annotations
 
 import time
-import types
-import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -22,36 +20,25 @@ from brrr.timing.cpu_queue import CpuQueue
 from brrr_course.experiments.checked import PointInputs, drawn_on, must_fit, sampled_error
 from brrr_course.experiments.lazily import torch
 from brrr_course.experiments.predicted import alone, kernel, pointwise, run
-from brrr_course.experiments.sines import chain
+from brrr_course.experiments.sines import chain, scripted
 from brrr_course.experiments.transfers import give_back_pinned
 from brrr_course.nouns.experiment import Axis, Experiment, Line, PredictedRun, Run, Variant, Workload, accelerator
 
 SINES, ITEMSIZE = 4, 4
-POWERS = (0, 4, 8, *range(10, 25), 26, 28, 31)
-SIZES = tuple(2**k for k in POWERS)
-ODD_SIZES = (1000, 100_003, 10_000_019)
-LARGEST = 2**31
-SLOWEST = ("gpu-transfers-sync", "gpu-transfers-then-sync", "gpu-transfers-kept", "cpu-drawing")
-SLOWEST_MAX = 2**28
-"""These end here: at LARGEST they would take half a minute more and show nothing new."""
-
+SIZES = tuple(sorted((*(2**k for k in (0, 4, 8, *range(10, 25), 26, 28, 31)), 1000, 100_003, 10_000_019)))
 COMPILED = tuple(2**k for k in (0, 4, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 31))
 """Fusing compiles anew for each size, which takes seconds."""
-
-SCRIPTED_ANEW = (2**10, 2**24)
-"""Here the first call of a newly scripted function is timed and its kernels are counted."""
+UP_TO_28 = ("gpu-transfers-sync", "gpu-transfers-then-sync", "gpu-transfers-kept", "cpu-drawing")
+ONLY_AT: dict[str, Sequence[int]] = {
+    **dict.fromkeys(UP_TO_28, range(2**28 + 1)), "gpu-compiled": COMPILED, "gpu-scripted": COMPILED[:-1],
+    "gpu-scripted-first": (2**10, 2**24),
+}  # fmt: skip
+"""The sizes of ways that are not at all of them: at the largest some take half a minute more and show nothing new."""
 
 
 def supports(variant: Variant, point: Point) -> bool:
     """Whether a variant exists at a size; whether the size fits into a machine's memory shows when it is run."""
-    elements = int(point["elements"])
-    if variant.implementation == "gpu-scripted-first":
-        return elements in SCRIPTED_ANEW
-    if variant.implementation == "gpu-scripted":
-        return elements in COMPILED and elements < LARGEST
-    if variant.implementation == "gpu-compiled":
-        return elements in COMPILED
-    return variant.implementation not in SLOWEST or elements <= SLOWEST_MAX
+    return point["elements"] in ONLY_AT.get(variant.implementation, (point["elements"],))
 
 
 def cost(variant: Variant, point: Point) -> Cost:
@@ -67,20 +54,18 @@ def predicted(variant: Variant, point: Point) -> PredictedRun | None:
     """Four sines, one by one or fused; None where data is sent or random numbers are drawn."""
     elements = int(point["elements"])
     nbytes = float(ITEMSIZE * elements)
-    if variant.implementation in ("gpu-compiled", "gpu-scripted"):
-        fused = kernel(["sin"] * SINES, SINES * elements, nbytes, nbytes)
-        return alone(fused, "compiled" if variant.implementation == "gpu-compiled" else "eager")
-    if variant.implementation not in ("gpu", "cpu"):
-        return None
-    return run((pointwise("sin", elements, ITEMSIZE),) * SINES, 2 * nbytes, 3 * nbytes)
+    fused = kernel(["sin"] * SINES, SINES * elements, nbytes, nbytes)
+    apart = run((pointwise("sin", elements, ITEMSIZE),) * SINES, 2 * nbytes, 3 * nbytes)
+    made = {"gpu": apart, "cpu": apart, "gpu-compiled": alone(fused, "compiled"), "gpu-scripted": alone(fused)}
+    return made.get(variant.implementation)
 
 
 EXPERIMENT = Experiment(
     title="Nested sine",
     question="Four sines of each element: who is faster?",
     axes=(
-        Axis("elements", tuple(sorted(SIZES + ODD_SIZES)), label="elements (float32, 4 bytes each)",
-             quick=(2**10, 2**16, 2**20), most={"cpu-queue": 2**24}),
+        Axis("elements", SIZES, label="elements (float32, 4 bytes each)", quick=(2**10, 2**16, 2**20),
+             most={"cpu-queue": 2**24}),
     ),
     variants=(
         Variant("cpu", "CPU", "cpu"),
@@ -140,38 +125,29 @@ def nested_sine(x: torch.Tensor) -> torch.Tensor:
     >>> nested_sine(torch.zeros(2))
     tensor([0., 0.])
     """
-    x = torch.sin(x)
-    x = torch.sin(x)
-    x = torch.sin(x)
-    return torch.sin(x)
+    return torch.sin(torch.sin(torch.sin(torch.sin(x))))
 
 
 def workload(variant: Variant, point: Point) -> Workload:
     """Four sines of that many fresh random numbers, run as the variant says."""
     n = int(point["elements"])
-    _refuse(n, variant)
-    if is_queue(variant.device):
-        return _on_queue(variant, n)
+    where = variant.processor if variant.implementation in ON_DEVICE else "cpu"
+    if variant.on_gpu and n > QUICK:
+        torch.cuda.empty_cache()  # what torch keeps for later is not counted as free
+    for place in dict.fromkeys((variant.processor, where)):
+        # the input, what a sine reads and what it writes, and the result of the call before
+        must_fit(4 * ITEMSIZE * n, place, f"nested sine of {n} elements")
     if variant.implementation == "cpu-drawing":
         return Workload(lambda: torch.rand(n), uniform_error(n), UNIFORM_TOLERANCE)
-    held = Normal.of(n, variant.processor if variant.implementation in ON_DEVICE else "cpu")
+    held = Normal.of(n, where)
+    error = sampled_error(chain(SINES), held.x, SAMPLE)
+    if is_queue(variant.device):
+        return _on_queue(variant, held, error)
     run = RUNS[variant.implementation](held.x)
     if variant.on_gpu and (n <= QUICK or variant.implementation in ON_DEVICE):
         run()  # makes the context, compiles: what happens once must not pass for a slow call
         synchronize()
-    error = sampled_error(chain(SINES), held.x, SAMPLE)
     return Workload(run, error, TOLERANCE, others={"measured": lambda: first_calls(held.x)})
-
-
-def _refuse(n: int, variant: Variant) -> None:
-    """Four arrays: the input, what a sine reads and what it writes, and the result of the call before."""
-    what = f"nested sine of {n} elements"
-    if variant.on_gpu:
-        if n > QUICK:
-            torch.cuda.empty_cache()  # what torch keeps for later is not counted as free
-        must_fit(4 * 4 * n, variant.processor, what)
-    if not (variant.on_gpu and variant.implementation in ON_DEVICE):
-        must_fit(4 * 4 * n, "cpu", what)
 
 
 class Normal(PointInputs):
@@ -191,10 +167,6 @@ def uniform_error(n: int) -> Callable[[Any], float]:
         return abs(float(drawn.mean(dtype=torch.float64)) - 0.5) * float((12 * n) ** 0.5)
 
     return error
-
-
-def _cpu(x: torch.Tensor) -> Run:
-    return lambda: nested_sine(x)
 
 
 def _transfers(x: torch.Tensor, wait_before: bool = False, wait_after: bool = False) -> Run:
@@ -236,23 +208,7 @@ def _pinned(x: torch.Tensor) -> Run:
 def _compiled(x: torch.Tensor) -> Run:
     """One kernel made for this size; the earlier ones are forgotten, or torch would give up after eight sizes."""
     torch.compiler.reset()
-    fused = torch.compile(nested_sine, dynamic=False)
-    return lambda: fused(x)
-
-
-def _scripted(x: torch.Tensor) -> Run:
-    """TorchScript runs the first calls as they stand and fuses what it has seen; so it is called until it has."""
-    scripted = scripted_anew()
-    for _ in range(3):
-        scripted(x)
-    return lambda: scripted(x)
-
-
-def scripted_anew() -> Callable[[torch.Tensor], torch.Tensor]:
-    """The function scripted, knowing nothing of earlier calls: torch keeps what it made for a function object."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # TorchScript is on its way out, and says so
-        return torch.jit.script(types.FunctionType(nested_sine.__code__, globals(), "nested_sine"))
+    return partial(torch.compile(nested_sine, dynamic=False), x)
 
 
 FIRST_CALLS = 7
@@ -261,56 +217,51 @@ FIRST_CALLS = 7
 
 def first_calls(x: torch.Tensor) -> Measurement:
     """The first call of newly scripted functions, to its synchronised end, and the kernels of one."""
-    activities, _ = record_activity(lambda: scripted_anew()(x))
+    activities, _ = record_activity(lambda: scripted(SINES, x, 0)())
     times, kind = [], kind_of(x.device)
     for _ in range(FIRST_CALLS):
-        scripted = scripted_anew()
+        anew = scripted(SINES, x, 0)
         synchronize()
         start = time.perf_counter()
-        scripted(x)
+        anew()
         synchronize()
         times.append(time.perf_counter() - start)
     return Measurement(latency_s=Estimate.of(times), kernels=len(activities) or None, device=kind)
 
 
 RUNS: dict[str, Callable[[torch.Tensor], Run]] = {
-    "cpu": _cpu, "gpu-transfers": _transfers, "gpu-transfers-sync": partial(_transfers, wait_before=True),
-    "gpu-transfers-then-sync": partial(_transfers, wait_after=True),
-    "gpu-transfers-kept": _transfers_kept, "gpu-pinned": _pinned, "gpu": _cpu, "gpu-compiled": _compiled,
-    "gpu-scripted": _scripted, "gpu-scripted-first": lambda x: lambda: scripted_anew()(x),
+    **dict.fromkeys(("cpu", "gpu"), lambda x: partial(nested_sine, x)), "gpu-transfers": _transfers,
+    "gpu-transfers-sync": partial(_transfers, wait_before=True),
+    "gpu-transfers-then-sync": partial(_transfers, wait_after=True), "gpu-transfers-kept": _transfers_kept,
+    "gpu-pinned": _pinned, "gpu-compiled": _compiled, "gpu-scripted": partial(scripted, SINES),
+    "gpu-scripted-first": lambda x: lambda: scripted(SINES, x, 0)(),
 }  # fmt: skip
 ON_DEVICE = ("gpu", "gpu-compiled", "gpu-scripted", "gpu-scripted-first")
 
 
-def _on_queue(variant: Variant, n: int) -> Workload:
+def _on_queue(variant: Variant, held: Normal, error: Callable[[Any], float]) -> Workload:
     """On the CPU queue, which takes new memory for each sine, as the CPU does: only the way differs."""
-    held = Normal.of(n, "cpu")
-    queue = CpuQueue()
-    there: dict[str, torch.Tensor] = {"x": held.x}  # the accelerator's memory: only the worker looks into it
+    queue, sends = CpuQueue(), variant.implementation != "gpu"
+    there: dict[str, torch.Tensor] = {}  # the accelerator's memory: only the worker looks into it
+
+    def send() -> None:
+        there["y"] = held.x.clone() if sends else held.x
 
     def sine() -> None:
         there["y"] = torch.sin(there["y"])
-
-    def send(source: str) -> None:
-        there["y"] = held.x.clone() if source == "host" else there["x"]
 
     def fetch() -> None:
         there["fetched"] = there["y"].clone()
 
     def run() -> dict[str, torch.Tensor]:
-        queue.submit(send, "there" if variant.implementation == "gpu" else "host")
-        for _ in range(SINES):
-            queue.submit(sine)
+        for order in (send, *[sine] * SINES):
+            queue.submit(order)
         if variant.implementation == "gpu-transfers-sync":
             queue.synchronize()
-        if variant.implementation != "gpu":
+        if sends:
             queue.submit(fetch)
             queue.synchronize()
         return there
 
-    check = sampled_error(chain(SINES), held.x, SAMPLE)
-
-    def error(memory: dict[str, torch.Tensor]) -> float:
-        return check(memory["y" if variant.implementation == "gpu" else "fetched"])
-
-    return Workload(run, error, TOLERANCE, synchronize=queue.synchronize, close=queue.close, queue=queue)
+    return Workload(run, lambda memory: error(memory["fetched" if sends else "y"]), TOLERANCE,
+                    synchronize=queue.synchronize, close=queue.close, queue=queue)  # fmt: skip

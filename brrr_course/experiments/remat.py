@@ -59,12 +59,8 @@ def moved_arrays(how: str, depth: int, activation: str = "hardswish") -> int:
     (40, 19, 5)
     """
     forth, back = (sum(int(each.bytes) for each in part) // ITEMSIZE for part in steps(activation, 1))
-    return {
-        "eager": (forth + back) * depth,
-        "checkpoint": (2 * forth + back) * depth,  # each activation once more
-        "compile-saved": 2 * depth + 3,
-        "compile": 5,
-    }[how]
+    again = (2 * forth + back) * depth  # each activation once more
+    return {"eager": (forth + back) * depth, "checkpoint": again, "compile-saved": 2 * depth + 3, "compile": 5}[how]
 
 
 def saved_arrays(how: str, depth: int) -> int:
@@ -127,12 +123,9 @@ EXPERIMENT = Experiment(
     package=__name__,
     anchors=tuple({"activation": name, "depth": 8, "elements": 2**26} for name in ACTIVATIONS),
     rate=Rate("bytes", "B/s", "bytes that must move, a second"),
-    guides=(
-        Guide("all-saved", "fused, all saved, at the memory's bandwidth", "PREDICTED", "time",
-              partial(_time, "compile-saved")),
-        Guide("again", "fused, computed again, at the memory's bandwidth", "PREDICTED", "time",
-              partial(_time, "compile")),
-    ),
+    guides=tuple(Guide(name, f"fused, {told}, at the memory's bandwidth", "PREDICTED", "time", partial(_time, how))
+                 for name, told, how in (("all-saved", "all saved", "compile-saved"),
+                                         ("again", "computed again", "compile"))),
 )  # fmt: skip
 
 
@@ -202,18 +195,14 @@ def all_saved(activation: str, depth: int) -> Function:
     from torch._inductor.compile_fx import compile_fx_inner
     from torch._inductor.decomposition import select_decomp_table
 
-    backend = aot_autograd(
-        fw_compiler=compile_fx_inner, decompositions=select_decomp_table, partition_fn=default_partition
-    )
+    backend = aot_autograd(fw_compiler=compile_fx_inner, decompositions=select_decomp_table,
+                           partition_fn=default_partition)  # fmt: skip
     return compiled(chain(activation, depth), backend=backend, dynamic=True)
 
 
 IMPLEMENTATIONS: dict[str, Callable[[str, int], Function]] = {
-    "eager": chain,
-    "checkpoint": checkpointed,
-    "compile-saved": all_saved,
-    "compile": its_own_choice,
-}
+    "eager": chain, "checkpoint": checkpointed, "compile-saved": all_saved, "compile": its_own_choice,
+}  # fmt: skip
 
 
 def workload(variant: Variant, point: Point) -> Workload:
@@ -242,7 +231,10 @@ def both(function: Function, inputs: RematInputs) -> Callable[[], tuple[Tensor, 
 
 def _reference(activation: str, depth: int) -> Function:
     """y and dx by the chain rule as it stands in a book: dx is g times the product of the derivatives."""
-    step = _hardswish_by_hand if activation == "hardswish" else lambda x: (x.cos(), -x.sin())
+
+    def step(x: Tensor) -> tuple[Tensor, Tensor]:
+        """Of a hardswish for x from 0 to 3, where the inputs and all that becomes of them lie: x (x + 3) / 6."""
+        return (x * (x + 3) / 6, (2 * x + 3) / 6) if activation == "hardswish" else (x.cos(), -x.sin())
 
     def by_hand(x: Tensor, gradient: Tensor) -> tuple[Tensor, Tensor]:
         for _ in range(depth):
@@ -251,21 +243,3 @@ def _reference(activation: str, depth: int) -> Function:
         return x, gradient
 
     return by_hand
-
-
-def _hardswish_by_hand(x: Tensor) -> tuple[Tensor, Tensor]:
-    """For x from 0 to 3, where the inputs and all that becomes of them lie: x (x + 3) / 6."""
-    return x * (x + 3) / 6, (2 * x + 3) / 6
-
-
-def peak_bytes(variant: Variant, point: Point) -> int:
-    """The most memory that forward and backward take at once beside x and g, in bytes, as the allocator counts it.
-
-    >>> from brrr_course.experiments import experiment
-    >>> eager = experiment("remat").variant("cpu-eager")
-    >>> peak_bytes(eager, {"activation": "cos", "depth": 8, "elements": 2**16}) >= 8 * 4 * 2**16
-    True
-    """
-    work = workload(variant, point)
-    work.check()
-    return int(work.others["peak_bytes"]())

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import cache, partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from brrr.core.callables import giving
 from brrr.core.errors import NotRecordedError
@@ -20,8 +20,8 @@ from brrr.counting.cost import Cost, Form
 from brrr.gpu import is_gpu, is_queue
 from brrr.gpu.datasheet import Hardware
 from brrr_course.experiments.checked import PointInputs, compile_now, compiled, error_against, must_fit, sampled_error
-from brrr_course.experiments.lazily import name_of, np, torch
-from brrr_course.experiments.predicted import BANDWIDTH, alone, kernel, pointwise, run
+from brrr_course.experiments.lazily import np, torch
+from brrr_course.experiments.predicted import BANDWIDTH, alone, how_of, kernel, pointwise, run
 from brrr_course.nouns.experiment import Axis, Experiment, Guide, PredictedRun, Rate, Run, Variant, Workload, stand_in
 from brrr_course.nouns.expression import Table
 from brrr_course.nouns.source import Evidence
@@ -31,24 +31,16 @@ from brrr_course.nouns.source import Evidence
 
 ITEMSIZE = {"float32": 4, "bfloat16": 2, "float16": 2}
 MULTIPLY, FMA = "mul", "fma"
-
-
-def flop_a_step(kind: str) -> int:
-    """FLOP of a step on an element."""
-    return {MULTIPLY: 1, FMA: 2}[kind]
-
-
-def moved_bytes(point: Point) -> float:
-    """Each element read once and written once."""
-    return 2.0 * ITEMSIZE[str(point["dtype"])] * float(point["elements"])
+FLOP = {MULTIPLY: 1, FMA: 2}
+"""Of a step on an element."""
 
 
 def cost(variant: Variant, point: Point) -> Cost:
     """FLOP and compulsory bytes; without fusion every operator reads and writes all elements again (`eager_bytes`)."""
     kind, repeat = variant.operation, float(point["repeat"])
-    once = moved_bytes(point)
+    once = 2.0 * ITEMSIZE[str(point["dtype"])] * float(point["elements"])
     operators = repeat if variant.implementation == "eager" else 1
-    return Cost(repeat * flop_a_step(kind) * float(point["elements"]), once, eager_bytes=operators * once)
+    return Cost(repeat * FLOP[kind] * float(point["elements"]), once, eager_bytes=operators * once)
 
 
 def peak(kind: str, hardware: Hardware | None, point: Point) -> float | None:
@@ -57,7 +49,7 @@ def peak(kind: str, hardware: Hardware | None, point: Point) -> float | None:
     if not hardware or not units:
         return None
     full = hardware.peak("fp32", "cuda cores" if "cuda cores" in units else None)
-    return full * flop_a_step(kind) / flop_a_step(FMA)
+    return full * FLOP[kind] / FLOP[FMA]
 
 
 def predicted(variant: Variant, point: Point) -> PredictedRun | None:
@@ -69,9 +61,8 @@ def predicted(variant: Variant, point: Point) -> PredictedRun | None:
     if variant.implementation == "eager":
         listed = (pointwise("mul", elements, size, dtype, form=Form("scalar", 1, elements)),) * steps
         return run(listed, 2 * nbytes, (2 if len(listed) == 1 else 3) * nbytes)
-    flop = flop_a_step(kind) * steps * elements
-    made = kernel([kind], flop, nbytes, nbytes, fma=kind == FMA)
-    return alone(made, "compiled" if variant.implementation == "compile" else "eager")
+    made = kernel([kind], FLOP[kind] * steps * elements, nbytes, nbytes, fma=kind == FMA)
+    return alone(made, how_of(variant.implementation))
 
 
 REPEATS = (1, 2, 3, 4, 8, 16, 32, 33, 64, 100, 128, 256, 512)
@@ -103,13 +94,15 @@ def supports(variant: Variant, point: Point) -> bool:
     return True
 
 
-def _variant(how: str, kind: str, label: str, shown: bool = True) -> Variant:
-    return Variant(f"{how}-{kind}", label, implementation=how, operation=kind, shown=shown)
-
-
-def _twin(how: str, kind: str, label: str, *lines: str) -> Variant:
-    return Variant.twin(f"{how}-{kind}", "cpu-queue", label, implementation=how, operation=kind, field="period_s",
-                        stands_in_for=lines)  # fmt: skip
+LABELS = {"compile": "torch.compile", "triton": "Triton", "cuda": "CUDA C++", "eager": "one operator each"}
+STEPS = {MULTIPLY: "multiplications", FMA: "FMAs"}
+WAYS = {("compile", MULTIPLY): True, ("triton", MULTIPLY): True, ("cuda", MULTIPLY): True, ("cuda", FMA): True,
+        ("triton", FMA): False, ("compile", FMA): False, ("eager", MULTIPLY): False}  # fmt: skip
+"""How the GPU takes which steps, and whether that is shown."""
+QUEUE_WAYS = {("fused", MULTIPLY): ("multiplications, fused", "cuda mul", "compile mul"),
+              ("fused", FMA): ("multiply and add, fused", "cuda fma"),
+              ("eager", MULTIPLY): ("multiplications, one order each", "eager mul")}  # fmt: skip
+"""What the CPU queue's are called, and the lines in whose place they stand."""
 
 
 EXPERIMENT = Experiment(
@@ -121,16 +114,10 @@ EXPERIMENT = Experiment(
         Axis("dtype", tuple(ITEMSIZE), label="type of the elements", scale="category", quick=("float32",)),
     ),
     variants=(
-        _variant("compile", MULTIPLY, "multiplications, torch.compile"),
-        _variant("triton", MULTIPLY, "multiplications, Triton"),
-        _variant("cuda", MULTIPLY, "multiplications, CUDA C++"),
-        _variant("cuda", FMA, "FMAs, CUDA C++"),
-        _variant("triton", FMA, "FMAs, Triton", shown=False),
-        _variant("compile", FMA, "FMAs, torch.compile", shown=False),
-        _variant("eager", MULTIPLY, "multiplications, one operator each", shown=False),
-        _twin("fused", MULTIPLY, "multiplications, fused", "cuda mul", "compile mul"),
-        _twin("fused", FMA, "multiply and add, fused", "cuda fma"),
-        _twin("eager", MULTIPLY, "multiplications, one order each", "eager mul"),
+        *(Variant(f"{how}-{kind}", f"{STEPS[kind]}, {LABELS[how]}", implementation=how, operation=kind, shown=shown)
+          for (how, kind), shown in WAYS.items()),
+        *(Variant.twin(f"{how}-{kind}", "cpu-queue", label, implementation=how, operation=kind, field="period_s",
+                       stands_in_for=(*lines,)) for (how, kind), (label, *lines) in QUEUE_WAYS.items()),
         Variant("webgpu-fma", "FMAs on your GPU", "webgpu", timer="browser", operation=FMA,
                 stands_in_for=("cuda fma",)),
     ),
@@ -161,19 +148,14 @@ EXACT = 1e-6
 SAMPLE = 2**18
 
 
-def scale_and_shift(factor: float, addend: float | None, repeat: int) -> tuple[float, float]:
-    """What `repeat` steps amount to: y = scale * x + shift.
+def fused_error(x: torch.Tensor, factor: float, addend: float | None, repeat: int) -> Callable[[Any], float]:
+    """||y - reference|| / ||reference|| over all elements, the steps as one; NaN for another shape or type.
 
-    >>> scale_and_shift(2.0, 1.0, 3)
-    (8.0, 7.0)
+    >>> fused_error(torch.ones(2), 2.0, 1.0, 3)(torch.tensor([15.0, 15.0]))
+    0.0
     """
     scale = factor**repeat
-    return scale, 0.0 if addend is None else addend * (scale - 1) / (factor - 1)
-
-
-def fused_error(x: torch.Tensor, factor: float, addend: float | None, repeat: int) -> Callable[[Any], float]:
-    """||y - reference|| / ||reference|| over all elements; NaN for another shape or type."""
-    scale, shift = scale_and_shift(factor, addend, repeat)
+    shift = 0.0 if addend is None else addend * (scale - 1) / (factor - 1)
     return error_against(lambda part: part * scale + shift, (x,))
 
 
@@ -224,24 +206,19 @@ def workload(variant: Variant, point: Point) -> Workload:
     device = variant.processor
     must_fit(3 * ITEMSIZE[dtype] * elements, device, f"{variant.label} on {elements} elements", elements)
     inputs, kind = RepeatInputs.of(elements, dtype, device), variant.operation
-    error, tolerance = _check(variant, inputs, kind, repeat)
+    rounds = variant.implementation == "eager" and dtype != "float32"  # at each step, and fused ones once
+    check = (stepwise_error if rounds else fused_error)(inputs.x, inputs.factor, inputs.addend_for(kind), repeat)
+    tolerance = EXACT if rounds else TOLERANCE[dtype]
+
+    def error(found: Any, kept: RepeatInputs = inputs) -> float:  # what is kept is there for the other variants
+        return check(found)
+
     if is_queue(variant.device):
-        return _queued(variant, repeat, inputs, error, tolerance)
+        out = _empty(inputs)
+        return Workload.in_orders(_orders(variant, inputs, repeat, out), out, error, tolerance)
     run = IMPLEMENTATIONS[variant.implementation](inputs, kind, repeat)
     compile_now(run)
     return Workload(run, error, tolerance)
-
-
-def _check(variant: Variant, inputs: RepeatInputs, kind: str, repeat: int) -> tuple[Callable[[Any], float], float]:
-    """What checks the result, and how far off it may be: operators one by one round at each step, fused ones once."""
-    what = inputs.x, inputs.factor, inputs.addend_for(kind), repeat
-    if variant.implementation == "eager" and inputs.dtype != torch.float32:
-        return stepwise_error(*what), EXACT
-    return fused_error(*what), TOLERANCE[name_of(inputs.dtype)]
-
-
-if TYPE_CHECKING:
-    Factor = torch.Tensor | float
 
 
 def chain(kind: str, repeat: int) -> Callable[..., torch.Tensor]:
@@ -251,36 +228,30 @@ def chain(kind: str, repeat: int) -> Callable[..., torch.Tensor]:
     tensor([15., 15.])
     """
 
-    def multiply(x: torch.Tensor, factor: Factor, addend: Factor) -> torch.Tensor:
+    adds = kind == FMA
+
+    def steps(x: torch.Tensor, factor: Any, addend: Any) -> torch.Tensor:
         for _ in range(repeat):
-            x = x * factor
+            x = x * factor + addend if adds else x * factor
         return x
 
-    def multiply_and_add(x: torch.Tensor, factor: Factor, addend: Factor) -> torch.Tensor:
-        for _ in range(repeat):
-            x = x * factor + addend
-        return x
-
-    return multiply_and_add if kind == FMA else multiply
+    return steps
 
 
 def _eager(inputs: RepeatInputs, kind: str, repeat: int) -> Run:
     """With plain numbers: for a tensor of one element on the GPU, torch takes a slower kernel."""
-    function = chain(kind, repeat)
-    return lambda: function(inputs.x, inputs.factor, inputs.addend)
+    return partial(chain(kind, repeat), inputs.x, inputs.factor, inputs.addend)
 
 
 def _compiled(inputs: RepeatInputs, kind: str, repeat: int) -> Run:
     """One kernel: the loop unrolled; the factor is an argument, so that the compiler does not know its powers."""
-    fused = compiled(chain(kind, repeat))
-    return lambda: fused(inputs.x, inputs.factor_tensor, inputs.addend_tensor)
+    return partial(compiled(chain(kind, repeat)), inputs.x, inputs.factor_tensor, inputs.addend_tensor)
 
 
 def _triton(inputs: RepeatInputs, kind: str, repeat: int) -> Run:
     from brrr.kernels.repeat import repeat_multiply
 
-    out, addend = _empty(inputs), inputs.addend_for(kind)
-    return lambda: repeat_multiply(inputs.x, repeat, inputs.factor, addend, out)
+    return partial(repeat_multiply, inputs.x, repeat, inputs.factor, inputs.addend_for(kind), _empty(inputs))
 
 
 def _cuda(inputs: RepeatInputs, kind: str, repeat: int) -> Run:
@@ -336,16 +307,11 @@ IMPLEMENTATIONS: dict[str, Callable[[RepeatInputs, str, int], Run]] = {
 }  # fmt: skip
 
 
-def _queued(
-    variant: Variant, repeat: int, inputs: RepeatInputs, error: Callable[[Any], float], tolerance: float
-) -> Workload:
-    """On the CPU queue: one order for all (`fused`), or one for each step (`eager`)."""
-    out = _empty(inputs)
-    orders: list[Run] = [partial(blockwise, inputs, variant.operation, repeat, out)]
-    if variant.implementation == "eager":
-        again = [partial(out.mul_, inputs.factor)] * (repeat - 1)
-        orders = [partial(torch.mul, inputs.x, inputs.factor, out=out), *again]
-    return Workload.in_orders(orders, out, error, tolerance, held=inputs)
+def _orders(variant: Variant, inputs: RepeatInputs, repeat: int, out: torch.Tensor) -> list[Run]:
+    """To the CPU queue: one for all steps (`fused`), or one for each (`eager`)."""
+    if variant.implementation == "fused":
+        return [partial(blockwise, inputs, variant.operation, repeat, out)]
+    return [partial(torch.mul, inputs.x, inputs.factor, out=out), *[partial(out.mul_, inputs.factor)] * (repeat - 1)]
 
 
 # ---------------------------------------------------------------------------------------------------------------------

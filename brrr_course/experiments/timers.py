@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from brrr.core.measurement import Field, Point
@@ -17,32 +18,24 @@ from brrr.gpu import is_queue
 from brrr_course.experiments.checked import error_against, must_fit
 from brrr_course.experiments.lazily import torch
 from brrr_course.experiments.matmul import queued_product
-from brrr_course.nouns.experiment import Axis, Experiment, Variant, Workload, accelerator
+from brrr_course.nouns.experiment import Axis, Experiment, Function, Variant, Workload, accelerator
 
 SPINS_US = (0, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
 INJECTED_US = ((100, 20), (200, 50), (50, 10), (20, 100), (50, 200), (10, 50))
-CHAINS = (2, 5, 10, 20, 50)
-SPIN_CHAINS = ((20, 1), (20, 2), (20, 5))
-
-SPIN_NAMES = tuple(f"spin-{us}us" for us in SPINS_US)
-SPIN_CHAIN_NAMES = tuple(f"spins-{count}x{us}us" for count, us in SPIN_CHAINS)
-INJECTED_NAMES = tuple(f"host-{host}us-device-{device}us" for host, device in INJECTED_US)
-COPIES = ("copy-1KB", "copy-32KB", "copy-1MB", "copy-32MB", "copy-1GB")
-GEMMS = tuple(f"gemm-{n}" for n in (128, 256, 500, 512, 1024, 2048, 4096, 8192))
-OPERATORS = ("relu-64x1024", *COPIES, *GEMMS, "softmax-64x1024", "softmax-4096x4096")
-CHAIN_NAMES = (*(f"chain-{count}" for count in CHAINS), "mixed-20")
-FUNCTIONS = (*OPERATORS, *CHAIN_NAMES, "syncs")
-CONSTRUCTED = (*SPIN_NAMES, *SPIN_CHAIN_NAMES, *INJECTED_NAMES)
+CONSTRUCTED = (*(f"spin-{us}us" for us in SPINS_US), *(f"spins-20x{us}us" for us in (1, 2, 5)),
+               *(f"host-{host}us-device-{device}us" for host, device in INJECTED_US))  # fmt: skip
+OPERATORS = ("relu-64x1024", *(f"copy-{size}" for size in ("1KB", "32KB", "1MB", "32MB", "1GB")),
+             *(f"gemm-{n}" for n in (128, 256, 500, 512, 1024, 2048, 4096, 8192)),
+             "softmax-64x1024", "softmax-4096x4096")  # fmt: skip
+FUNCTIONS = (*OPERATORS, *(f"chain-{count}" for count in (2, 5, 10, 20, 50)), "mixed-20", "syncs")
 QUEUE_FUNCTIONS = ("product-128", "product-512", "product-1000")
 
 
 def supports(variant: Variant, point: Point) -> bool:
     """Which timer is asked about which function in which cache state."""
     function, cold = str(point["function"]), point["cache"] == "cold"
-    if is_queue(variant.device) != (function in QUEUE_FUNCTIONS):
-        return False
-    if is_queue(variant.device):
-        return not cold
+    if is_queue(variant.device) or function in QUEUE_FUNCTIONS:
+        return is_queue(variant.device) and function in QUEUE_FUNCTIONS and not cold
     if function in CONSTRUCTED:
         return variant.timer == "measure" and not cold
     if cold:  # what do_bench times is a cold cache: it overwrites the L2 before each call
@@ -54,10 +47,17 @@ def supports(variant: Variant, point: Point) -> bool:
     return variant.timer != "do-bench"
 
 
-def _timer(timer: str, label: str, field: Field, *, line: str = "") -> Variant:
-    return Variant(timer, label, timer=timer, work="function", field=field, line=line)
-
-
+TIMERS: dict[str, tuple[str, Field, str]] = {
+    "measure": ("measure(), kernels alone", "kernel_s", "measure"),
+    "do-bench": ("triton do_bench (cold cache)", "span_s", "do_bench"),
+    "do-bench-cudagraph": ("triton do_bench_cudagraph", "span_s", "do_bench_cudagraph"),
+    "torch-benchmark": ("torch.utils.benchmark", "period_s", "torch.utils.benchmark"),
+    "no-sync": ("without synchronize()", "host_s", "no sync"),
+    "no-warm-up": ("first call, no warm-up", "latency_s", "no warm-up"),
+    "sync-each-call": ("synchronize() each call", "latency_s", "sync each call"),
+    "event-pair": ("event pair each call", "span_s", "event pair each call"),
+    "transfers-included": ("transfers included", "latency_s", "transfers included"),
+}  # fmt: skip
 EXPERIMENT = Experiment(
     title="Timers",
     question="Which timer tells the truth?",
@@ -67,21 +67,11 @@ EXPERIMENT = Experiment(
         Axis("cache", ("hot", "cold"), label="cache", scale="category", quick=("hot",), noun="cache"),
     ),
     variants=(
-        Variant("measure", "measure(), kernels alone", work="function", field="kernel_s"),
-        _timer("do-bench", "triton do_bench (cold cache)", "span_s", line="do_bench"),
-        _timer("do-bench-cudagraph", "triton do_bench_cudagraph", "span_s", line="do_bench_cudagraph"),
-        _timer("torch-benchmark", "torch.utils.benchmark", "period_s", line="torch.utils.benchmark"),
-        _timer("no-sync", "without synchronize()", "host_s"),
-        Variant("no-warm-up", "first call, no warm-up", timer="no-warm-up", line="no warm-up"),
-        _timer("sync-each-call", "synchronize() each call", "latency_s"),
-        _timer("event-pair", "event pair each call", "span_s", line="event pair each call"),
-        _timer("transfers-included", "transfers included", "latency_s"),
-        Variant.twin("measure", "cpu-queue", "measure(), kernels alone", field="kernel_s"),
-        Variant.twin("no-sync", "cpu-queue", "without synchronize()", timer="no-sync", field="host_s"),
-        Variant.twin(
-            "no-warm-up", "cpu-queue", "first call, no warm-up", timer="no-warm-up", stands_in_for=("no warm-up",)
-        ),
-        Variant.twin("sync-each-call", "cpu-queue", "synchronize() each call", timer="sync-each-call"),
+        *(Variant(timer, label, timer=timer, work="" if timer == "no-warm-up" else "function", field=field, line=line)
+          for timer, (label, field, line) in TIMERS.items()),
+        *(Variant.twin(timer, "cpu-queue", TIMERS[timer][0], timer=timer, field=TIMERS[timer][1],
+                       stands_in_for=TIMERS[timer][2:])
+          for timer in ("measure", "no-sync", "no-warm-up", "sync-each-call")),
     ),
     field="latency_s",
     package=__name__,
@@ -92,8 +82,7 @@ EXPERIMENT = Experiment(
 # ---------------------------------------------------------------------------------------------------------------------
 # What the `timers` experiment runs: operators of all sizes, chains, and functions that take a set time.
 
-FP32_TOLERANCE = 1e-4
-EXACT = 0.0
+ROUNDED, EXACT = 1e-4, 0.0
 
 
 def workload(variant: Variant, point: Point) -> Workload:
@@ -102,15 +91,16 @@ def workload(variant: Variant, point: Point) -> Workload:
     if kind == "product":
         return replace(queued_product(int(rest)), cost=matmul_cost(int(rest), int(rest), int(rest), 4))
     make: dict[str, Callable[[str], Workload]] = {
-        "relu": _relu, "copy": _copy, "gemm": _gemm, "softmax": _softmax, "chain": _chain, "mixed": _mixed,
-        "syncs": _syncs, "spin": lambda duration: _spins(f"1x{duration}"), "spins": _spins, "host": _injected,
+        "relu": partial(_on_random, torch.relu), "softmax": partial(_on_random, _softmax, flop=5.0, tolerance=ROUNDED),
+        "chain": _chain, "mixed": _mixed, "syncs": _syncs, "copy": _copy, "gemm": _gemm,
+        "spin": lambda duration: _spins(f"1x{duration}"), "spins": _spins, "host": _injected,
     }  # fmt: skip
     return make[kind](rest)
 
 
 def _on_gpu(
     run: Callable[..., Any], inputs: tuple[torch.Tensor, ...], cost: Cost, error: Callable[[Any], float],
-    tolerance: float = FP32_TOLERANCE,
+    tolerance: float = ROUNDED,
 ) -> Workload:  # fmt: skip
     """A workload on the GPU, with a twin that also sends its inputs there and its result back."""
     on_host, there = tuple(tensor.cpu() for tensor in inputs), accelerator()
@@ -118,24 +108,17 @@ def _on_gpu(
     return Workload(lambda: run(*inputs), error, tolerance, cost, others={"with_transfers": with_transfers})
 
 
-def _shape(text: str) -> tuple[int, int]:
-    rows, columns = text.split("x")
-    return int(rows), int(columns)
+def _on_random(
+    function: Function, shape: str = "64x1024", operators: int = 1, flop: float = 1.0, tolerance: float = EXACT
+) -> Workload:
+    """Operators one after the other, each on all numbers of an array and of so many FLOP for each."""
+    x = torch.randn(*map(int, shape.split("x")), device=accelerator())
+    cost = Cost(flop * operators * x.numel(), 2.0 * operators * x.nbytes)
+    return _on_gpu(function, (x,), cost, error_against(function, (x,)), tolerance)
 
 
-def _elementwise_cost(x: torch.Tensor, operators: int = 1) -> Cost:
-    return Cost(flop=float(operators * x.numel()), bytes=2.0 * operators * x.nbytes)
-
-
-def _relu(shape: str) -> Workload:
-    x = torch.randn(*_shape(shape), device=accelerator())
-    return _on_gpu(torch.relu, (x,), _elementwise_cost(x), error_against(torch.relu, (x,)), EXACT)
-
-
-def _softmax(shape: str) -> Workload:
-    x = torch.randn(*_shape(shape), device=accelerator())
-    cost = Cost(flop=5.0 * x.numel(), bytes=2.0 * x.nbytes)
-    return _on_gpu(lambda t: torch.softmax(t, -1), (x,), cost, error_against(lambda t: torch.softmax(t, -1), (x,)))
+def _softmax(x: torch.Tensor) -> torch.Tensor:
+    return torch.softmax(x, -1)
 
 
 def _copy(size: str) -> Workload:
@@ -143,12 +126,7 @@ def _copy(size: str) -> Workload:
     count = int(float(size[:-2]) * scale) // 4
     must_fit(count * 12, accelerator(), f"copy {size}")
     x, out = torch.randn(count, device=accelerator()), torch.full((count,), float("nan"), device=accelerator())
-    cost = Cost(flop=0.0, bytes=2.0 * x.nbytes)
-
-    def error(result: torch.Tensor) -> float:
-        return 0.0 if torch.equal(result, x) else float("nan")
-
-    return _on_gpu(out.copy_, (x,), cost, error, EXACT)
+    return _on_gpu(out.copy_, (x,), Cost(0.0, 2.0 * x.nbytes), error_against(lambda part: part, (x,)), EXACT)
 
 
 def _gemm(size: str) -> Workload:
@@ -160,41 +138,34 @@ def _gemm(size: str) -> Workload:
 
 
 def _chain(length: str) -> Workload:
-    x = torch.randn(64, 1024, device=accelerator())
-    cost, error = _elementwise_cost(x, int(length)), error_against(torch.relu, (x,))
-    return _on_gpu(lambda t: _repeated(torch.relu, t, int(length)), (x,), cost, error, EXACT)
+    operator, times = torch.relu, int(length)
 
+    def chain(x: torch.Tensor) -> torch.Tensor:
+        for _ in range(times):
+            x = operator(x)
+        return x
 
-def _repeated(operator: Callable[[torch.Tensor], torch.Tensor], x: torch.Tensor, times: int) -> torch.Tensor:
-    for _ in range(times):
-        x = operator(x)
-    return x
+    return _on_random(chain, operators=times)
 
 
 def _mixed(length: str) -> Workload:
     """relu, sin, softmax, add in turn: kernels of different kinds and lengths in one chain."""
-    x = torch.randn(64, 1024, device=accelerator())
+    times = int(length)
 
-    def chain(t: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
-        steps = (torch.relu, torch.sin, lambda t: torch.softmax(t, -1), lambda t: t + x)
-        for step in range(int(length)):
+    def chain(x: torch.Tensor) -> torch.Tensor:
+        t, steps = x, (torch.relu, torch.sin, _softmax, lambda t: t + x)
+        for step in range(times):
             t = steps[step % 4](t)
         return t
 
-    return _on_gpu(
-        lambda t: chain(t, t), (x,), _elementwise_cost(x, int(length)), error_against(lambda t: chain(t, t), (x,))
-    )
+    return _on_random(chain, operators=times, tolerance=ROUNDED)
 
 
 def _syncs(_: str) -> Workload:
     """A function that waits: reading a number off the GPU makes the host stand still."""
     x = torch.randn(64, 1024, device=accelerator())
-
-    def error(found: float) -> float:
-        expected = float(x.double().clamp(min=0).sum())
-        return abs(found - expected) / expected
-
-    return Workload(lambda: torch.relu(x).sum().item(), error, 1e-5, _elementwise_cost(x, 2))
+    expected, cost = float(x.double().clamp(min=0).sum()), Cost(2.0 * x.numel(), 4.0 * x.nbytes)
+    return Workload(lambda: torch.relu(x).sum().item(), lambda found: abs(found - expected) / expected, 1e-5, cost)
 
 
 # ---- functions that take a set time ----

@@ -7,6 +7,7 @@ single copy, whose floor is what any copy costs, however small.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from brrr.core.measurement import Point
@@ -19,36 +20,25 @@ from brrr_course.experiments.checked import drawn_on, must_fit
 from brrr_course.experiments.lazily import torch
 from brrr_course.nouns.experiment import Axis, Experiment, Guide, Line, Rate, Run, Variant, Workload, stand_in
 
-SIZES = tuple(2**k for k in range(10, 31))
-ODD_SIZES = (1000, 1_000_003, 100_000_007)
-THROUGH_ONE_MEMORY = ("device", "cpu")
-"""These stay in one memory, which both reads and writes each byte; a link carries it once."""
+SIZES = tuple(sorted((*(2**k for k in range(10, 31)), 1000, 1_000_003, 100_000_007)))
 
 
 def cost(variant: Variant, point: Point) -> Cost:
     """The bytes that cross: the link's once, both directions together; within one memory read once and written once."""
-    twice = variant.implementation in (*THROUGH_ONE_MEMORY, "both")
+    twice = variant.implementation not in ("h2d", "d2h", "queue")
     return Cost(flop=0.0, bytes=float(point["nbytes"]) * (2 if twice else 1))
 
 
-def link_bytes_per_s(hardware: Hardware | None, point: Point) -> float | None:
-    """The datasheet's limit of the link in one direction, in B/s; None for a device without a link."""
-    return hardware.host_link.bytes_per_s if hardware is not None and hardware.host_link is not None else None
+def link_bytes_per_s(ways: int, hardware: Hardware | None, point: Point) -> float | None:
+    """The datasheet's limit of the link in one direction or both, in B/s; None for a device without a link."""
+    return ways * hardware.host_link.bytes_per_s if hardware is not None and hardware.host_link is not None else None
 
-
-def both_bytes_per_s(hardware: Hardware | None, point: Point) -> float | None:
-    """The datasheet's limit of the link with both directions together."""
-    one = link_bytes_per_s(hardware, point)
-    return None if one is None else 2 * one
-
-
-LINK_LINES = ("up pageable", "up pinned", "down pageable", "down pinned")
 
 EXPERIMENT = Experiment(
     title="Transfers",
     question="What does it cost to send data to the GPU and back?",
     axes=(
-        Axis("nbytes", tuple(sorted(SIZES + ODD_SIZES)), noun="bytes", label="bytes to copy (2²⁰: 1 MB, 2³⁰: 1 GB)",
+        Axis("nbytes", SIZES, noun="bytes", label="bytes to copy (2²⁰: 1 MB, 2³⁰: 1 GB)",
              quick=(2**10, 2**16, 2**22), most={"cpu-queue": 2**28}),  # a laptop has other uses for its memory
     ),
     variants=(
@@ -79,8 +69,9 @@ EXPERIMENT = Experiment(
     anchors=({"nbytes": 2**20}, {"nbytes": 2**28}),
     rate=Rate("bytes", "B/s", "bandwidth"),
     guides=(
-        Guide("link", "link limit, one way", "DATASHEET", "rate", link_bytes_per_s, LINK_LINES),
-        Guide("link-both", "link limit, both ways", "DATASHEET", "rate", both_bytes_per_s,
+        Guide("link", "link limit, one way", "DATASHEET", "rate", partial(link_bytes_per_s, 1),
+              ("up pageable", "up pinned", "down pageable", "down pinned")),
+        Guide("link-both", "link limit, both ways", "DATASHEET", "rate", partial(link_bytes_per_s, 2),
               ("both pinned",)),
     ),
 )  # fmt: skip
@@ -100,7 +91,7 @@ def workload(variant: Variant, point: Point) -> Workload:
     if variant.on_gpu:
         must_fit(4 * n if variant.implementation == "both" else 2 * n, variant.processor, f"copying {n} bytes")
     must_fit(4 * n, "cpu", f"copying {n} bytes")
-    return MAKE[variant.implementation](variant, n)
+    return {"both": _both, "queue": _queue}.get(variant.implementation, _one)(variant, n)
 
 
 def random_bytes(n: int, device: str) -> torch.Tensor:
@@ -139,19 +130,14 @@ def wrong_share(*copies: tuple[torch.Tensor, torch.Tensor]) -> Callable[[Any], f
     return error
 
 
-def _link(variant: Variant, n: int) -> Workload:
-    """One direction over the link."""
-    way, kind = variant.implementation, variant.operation
-    host = "pinned" if kind == "pinned" else "cpu"
+def _one(variant: Variant, n: int) -> Workload:
+    """One direction over the link, or one tensor into another in one memory; in the main one on all torch's threads."""
+    way, pinned = variant.implementation, variant.operation == "pinned"
     source = random_bytes(n, variant.processor)
     if way == "h2d":
-        source = in_pinned_memory(source) if kind == "pinned" else source.cpu()
-    target = spoilt(source, variant.processor if way == "h2d" else host)
-
-    def run() -> None:
-        target.copy_(source, non_blocking=kind == "pinned")
-
-    return _copying(run, (source, target))
+        source = in_pinned_memory(source) if pinned else source.cpu()
+    target = spoilt(source, variant.processor if way != "d2h" else "pinned" if pinned else "cpu")
+    return _copying(lambda: target.copy_(source, non_blocking=pinned), (source, target))
 
 
 def _both(variant: Variant, n: int) -> Workload:
@@ -171,13 +157,6 @@ def _both(variant: Variant, n: int) -> Workload:
     return _copying(run, (there, on_gpu), (here, on_host))
 
 
-def _device(variant: Variant, n: int) -> Workload:
-    """One tensor into another in one memory; in the main memory on all of torch's threads."""
-    source = random_bytes(n, variant.processor)
-    target = spoilt(source, variant.processor)
-    return _copying(lambda: target.copy_(source), (source, target))
-
-
 def _copying(run: Run, *copies: tuple[torch.Tensor, torch.Tensor]) -> Workload:
     def silent() -> None:  # bytes have no NaN, so there is no result to look for one in
         run()
@@ -195,29 +174,17 @@ def give_back_pinned() -> None:
 def _queue(variant: Variant, n: int) -> Workload:
     """To the CPU queue: direct, or piece by piece through a small buffer, waiting for each piece."""
     source = random_bytes(n, "cpu")
-    target = spoilt(source, "cpu")
-    queue = CpuQueue()
+    target, queue = spoilt(source, "cpu"), CpuQueue()
+    buffer = torch.empty(min(STAGE_BYTES, n), dtype=source.dtype)
 
     def direct() -> None:
         queue.submit(target.copy_, source)
 
-    run = _staged(queue, source, target) if variant.operation == "pageable" else direct
-    error = wrong_share((source, target))
-    return Workload(run, error, EXACT, synchronize=queue.synchronize, close=queue.close, queue=queue)
-
-
-def _staged(queue: CpuQueue, source: torch.Tensor, target: torch.Tensor) -> Callable[[], None]:
-    """A copy as of pageable memory: the host fills a buffer, the device fetches it from there, and the host waits."""
-    buffer = torch.empty(min(STAGE_BYTES, source.numel()), dtype=source.dtype)
-
-    def run() -> None:
+    def staged() -> None:
+        """As of pageable memory: the host fills a buffer, the device fetches it from there, and the host waits."""
         for piece, there in zip(source.split(STAGE_BYTES), target.split(STAGE_BYTES), strict=True):
             queue.submit(there.copy_, buffer[: len(piece)].copy_(piece))
             queue.synchronize()
 
-    return run
-
-
-MAKE: dict[str, Callable[[Variant, int], Workload]] = {
-    "h2d": _link, "d2h": _link, "both": _both, "device": _device, "cpu": _device, "queue": _queue,
-}  # fmt: skip
+    run, error = staged if variant.operation == "pageable" else direct, wrong_share((source, target))
+    return Workload(run, error, EXACT, synchronize=queue.synchronize, close=queue.close, queue=queue)

@@ -7,7 +7,7 @@ from brrr.core.measurement import Value
 from brrr.kernels import fused
 from brrr.kernels.elementwise.kernel import elementwise
 from brrr_course.experiments import experiment
-from brrr_course.experiments.remat import peak_bytes, saved_arrays
+from brrr_course.experiments.remat import saved_arrays
 from tests.gpu.measuring import aside
 
 DTYPES = {torch.float32: 1e-6, torch.bfloat16: 1e-2, torch.float16: 2e-3, torch.float64: 1e-14}
@@ -104,7 +104,7 @@ def test_to_compute_again_takes_less_memory() -> None:
     point: dict[str, Value] = {"activation": "hardswish", "depth": 16, "elements": 2**22}
     remat = experiment("remat")
     ways = ("eager", "checkpoint", "compile-saved", "compile")
-    arrays = {way: peak_bytes(remat.variant(way), point) / (4 * 2**22) for way in ways}
+    arrays = {way: remat.workload(way, point).others["peak_bytes"]() / (4 * 2**22) for way in ways}
     print(arrays)
     assert arrays["compile"] < arrays["checkpoint"] < arrays["eager"]
     assert arrays["compile-saved"] >= 1 + saved_arrays("compile-saved", 16)

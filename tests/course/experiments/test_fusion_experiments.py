@@ -39,7 +39,7 @@ def test_what_triton_runs_is_there(work: fusion.Work) -> None:
 def test_saved_activations_take_the_memory_that_was_counted() -> None:
     point: Point = {"activation": "hardswish", "depth": 16, "elements": 2**18}
     arrays = {
-        way: remat.peak_bytes(REMAT.variant(f"cpu-{way}"), point) / (4 * 2**18) for way in ("eager", "checkpoint")
+        way: REMAT.workload(f"cpu-{way}", point).others["peak_bytes"]() / (4 * 2**18) for way in ("eager", "checkpoint")
     }
     assert arrays["eager"] >= 1 + remat.saved_arrays("eager", 16)
     assert 1 + remat.saved_arrays("checkpoint", 16) <= arrays["checkpoint"] <= 0.7 * arrays["eager"]
