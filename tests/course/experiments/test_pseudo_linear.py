@@ -48,6 +48,18 @@ def test_the_roofline_predicts_about_a_fiftieth_of_the_width_on_an_h200() -> Non
 # ---- what is run, on the CPU queue ----
 
 
+@pytest.mark.parametrize("name", ["queue-linear-eager", "queue-pseudo-eager"])
+def test_a_check_keeps_no_node_of_autograd(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A leaf's node remembers the stream that it was made on, on which a captured backward pass would then fail."""
+    inputs, variant = work.PseudoInputs.of(64, 128, True, "cpu"), PSEUDO.variant(name)
+    monkeypatch.setattr(work.PseudoInputs, "of", lambda *_: inputs)
+    made = work.workload(variant, {"width": 64, "batch": 128, "direction": work.BOTH})
+    for leaf in (inputs.x, *inputs.parameters(variant.operation)):
+        leaf.view_as(leaf).grad_fn.next_functions[0][0].metadata["kept"] = True  # type: ignore[union-attr]
+        assert not leaf.view_as(leaf).grad_fn.next_functions[0][0].metadata  # type: ignore[union-attr]
+    made.close()
+
+
 # ---- the checks can fail ----
 
 
