@@ -73,8 +73,8 @@ class Walk:
     """What is known after so many steps; step 0 is before the first.
 
     >>> walk = Walk(3)
-    >>> str(walk.now), walk.phase
-    ('S3 = A11 + A12', 'addition 3 of 10 before the products')
+    >>> " ".join(walk.now), walk.phase
+    ('S3 A11 + A12', 'addition 3 of 10 before the products')
     """
 
     step: int
