@@ -69,9 +69,13 @@ def _run(arguments: list[str], added: Mapping[str, tuple[str, str]]) -> int:
     except BrrrError as error:
         print(f"brrr {name}: {error}", file=sys.stderr)
         return 1
-    except BrokenPipeError:  # of `brrr claims | head`, which has read enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
+    except BrokenPipeError:
+        try:
+            os.write(sys.stdout.fileno(), b"\n")  # fails where its reader is gone, whatever is buffered
+        except BrokenPipeError:  # of `brrr claims | head`, which has read enough
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            return 0
+        raise  # of another pipe, as to a process of its own that ended
     except KeyboardInterrupt:
         print(f"\nbrrr {name}: interrupted", file=sys.stderr)
         return 130

@@ -1,6 +1,8 @@
 """What a terminal is given: nothing from outside moves its cursor, whatever prints it and wherever it came from."""
 
 import json
+import os
+import subprocess
 import sys
 import unicodedata
 from pathlib import Path
@@ -64,6 +66,28 @@ def test_every_command_prints_through_it(name: str, monkeypatch: pytest.MonkeyPa
     seen = capsys.readouterr()
     assert harmless(seen.out) and harmless(seen.err) and "\\u001b" not in seen.out and "\\x1b[2J" in seen.out
     assert seen.err.count("\\x1b[2J") == 3 and (sys.stdout, sys.stderr) == before
+
+
+BROKEN = """
+import types
+from brrr import __main__
+def main(argv): raise BrokenPipeError(32, "of a process of its own")
+__main__.import_module = lambda _: types.SimpleNamespace(main=main)
+raise SystemExit(__main__.main(["doctor"]))
+"""
+
+
+@pytest.mark.parametrize("gone", [True, False])
+def test_only_a_reader_that_is_gone_has_read_enough(gone: bool) -> None:
+    """`brrr claims | head` is no error; a pipe that breaks elsewhere is."""
+    ours, theirs = os.pipe()
+    if gone:
+        os.close(ours)
+    ran = subprocess.run([sys.executable, "-c", BROKEN], stdout=theirs, stderr=subprocess.PIPE, text=True)
+    os.close(theirs)
+    if not gone:
+        os.close(ours)
+    assert (ran.returncode, "BrokenPipeError" in ran.stderr) == ((0, False) if gone else (1, True)), ran.stderr
 
 
 def test_a_name_that_is_no_command_is_printed_through_it_too(capsys: Any) -> None:
