@@ -70,6 +70,9 @@ EXPERIMENT = Experiment(
 # ---------------------------------------------------------------------------------------------------------------------
 # What the `sines` experiment runs: a chain of sines in every way, checked against float64.
 
+SEEN = 3
+"""TorchScript runs the first calls as they stand and fuses what it has seen; so it is called until it has."""
+
 
 def chain(sines: int) -> Function:
     """So many sines, one after the other.
@@ -102,16 +105,13 @@ def _compiled_once(sines: int) -> Function:
     return compiled(chain(sines), dynamic=True)
 
 
-def scripted(sines: int, x: torch.Tensor, calls: int = 3) -> Run:
-    """TorchScript anew, knowing nothing of earlier calls; it fuses what stands written out, so the loop is.
-
-    It runs its first calls as they stand and fuses what it has seen: so it is called until it has.
-    """
+def _scripted(sines: int, x: torch.Tensor) -> Run:
+    """TorchScript fuses what stands written out, so the loop is."""
     body = "".join("    x = torch.sin(x)\n" for _ in range(sines))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # TorchScript is on its way out, and says so at every call
         nested = torch.jit.CompilationUnit(f"def nested(x):\n{body}    return x\n").nested
-        for _ in range(calls):
+        for _ in range(SEEN):
             nested(x)
     return partial(nested, x)
 
@@ -124,7 +124,7 @@ def _line(sines: int, x: torch.Tensor) -> Run:
 
 IMPLEMENTATIONS: dict[str, Callable[[int, torch.Tensor], Run]] = {
     "eager": lambda sines, x: partial(chain(sines), x),
-    "script": scripted,
+    "script": _scripted,
     "compile": lambda sines, x: partial(_compiled_once(sines), x),
     "cuda": _line,
     "blocks": lambda sines, x: blockwise(chain(sines), (x,), ()),

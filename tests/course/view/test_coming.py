@@ -1,8 +1,10 @@
 """`import torch` while `make lab` still installs it waits, and says so; what only asks whether it is there does not."""
 
 import os
+import runpy
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -33,6 +35,15 @@ def test_an_import_waits_until_it_is_there(
     said = [each.strip() for each in capsys.readouterr().out.split("\r")]
     assert said[1].endswith("waits for it. 20 of 200 MB downloaded") and said[-1] == "torch is here."
     assert finder.find_spec("torch", None) is None and capsys.readouterr().out == "", "the second time"
+
+
+def test_a_kernel_of_the_lessons_lets_its_cells_wait(note: Path) -> None:
+    """In a terminal's Python, where nobody asks for it, nothing waits."""
+    start, before = str(Path(coming.__file__).with_name("restarted.py")), [*sys.meta_path]
+    runpy.run_path(start)
+    assert sys.meta_path == before
+    runpy.run_path(start, {"get_ipython": lambda: SimpleNamespace(set_custom_exc=lambda *_: None)})
+    assert isinstance(sys.meta_path[0], coming.Coming) and sys.meta_path[1:] == before
 
 
 def test_one_that_did_not_come_is_a_plain_sentence(note: Path, monkeypatch: pytest.MonkeyPatch) -> None:
